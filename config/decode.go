@@ -200,8 +200,14 @@ func oneOf[T ~string](o *object, key string, dst *T, allowed ...T) {
 		for i, a := range allowed {
 			words[i] = string(a)
 		}
-		o.r.fail(n, o.sub(key), "%s must be %s", quote(s), strings.Join(words, " or "))
+		o.r.fail(n, o.sub(key), "%s must be %s", quote(s), orList(words))
 	}
+}
+
+// orList renders a, b or c.
+func orList(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func (o *object) isEmptyText(n *yaml.Node) bool {

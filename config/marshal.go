@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -115,4 +116,16 @@ func (c Cluster) document() clusterDocument {
 		d.TLS = &tlsDocument{literal(t.CAFile), literal(t.CertFile), literal(t.KeyFile), literal(t.ServerName), t.InsecureSkipVerify}
 	}
 	return d
+}
+
+// Hash is the same text for equal configurations. The instance is left out, so that the instances of a group can be
+// compared.
+func (c *Config) Hash() (string, error) {
+	group := *c
+	group.Instance = ""
+	text, err := group.Marshal()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text)), nil
 }
