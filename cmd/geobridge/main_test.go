@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"geobridge": main})
+}
+
+// The scripts in testdata run the command as a user does; UPDATE_SCRIPTS=1 rewrites what they compare with.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "freeport": freePort, "get": get},
+	})
+}
+
+// code N COMMAND... runs a command and wants exit code N; the environment's output checks work as after exec.
+func code(ts *testscript.TestScript, _ bool, args []string) {
+	want := args[0]
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if ee, ok := err.(interface{ ExitCode() int }); ok {
+		got = fmt.Sprint(ee.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %s, want %s\n%s", got, want, ts.ReadFile("stderr"))
+	}
+}
+
+// freeport NAME sets the variable NAME to a port that was free a moment ago.
+func freePort(ts *testscript.TestScript, _ bool, args []string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer ln.Close()
+	ts.Setenv(args[0], fmt.Sprint(ln.Addr().(*net.TCPAddr).Port))
+}
+
+// get URL CODE TEXT polls until the answer has that status code and holds that text.
+func get(ts *testscript.TestScript, _ bool, args []string) {
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		got := fetch(args[0])
+		if strings.HasPrefix(got, args[1]+" ") && strings.Contains(got, args[2]) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s answers %q", args[0], got)
+		}
+		time.Sleep(20 * time.Millisecond) // between polls of another process
+	}
+}
+
+func fetch(url string) string {
+	resp, err := http.Get(url)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d %s", resp.StatusCode, body)
+}
