@@ -1,0 +1,54 @@
+# Everything a person or CI does with this tree. `make` alone lists it.
+
+# A clone may have no tags, or no git at all; the version says so.
+VERSION  ?= $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo devel)
+REVISION ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)
+GO       ?= go
+
+GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME ?= 20s
+# Arguments for the end-to-end tests, such as E2E_ARGS='-run TestScenario02'.
+E2E_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race e2e e2e-full bench lint fuzz generate clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
+
+build: ## build bin/geobridge
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/geobridge ./cmd/geobridge
+
+test: ## run the unit and property tests: seconds, no broker
+	$(GO) test ./...
+
+race: ## the same under the race detector
+	$(GO) test -race ./...
+
+e2e: build ## run every scenario once against real Pulsar 5 brokers; needs Maven and a JDK 21 or later
+	GEOBRIDGE_E2E_BINARY=$(CURDIR)/bin/geobridge $(GO) test -tags e2e -count=1 -timeout 40m -v ./e2e $(E2E_ARGS)
+
+e2e-full: build ## the long versions of the scenarios
+	GEOBRIDGE_E2E_BINARY=$(CURDIR)/bin/geobridge GEOBRIDGE_E2E_FULL=1 \
+	  $(GO) test -tags e2e -count=1 -timeout 180m -v ./e2e $(E2E_ARGS)
+
+bench: build ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+lint: ## run the linters
+	$(GOLANGCI) run ./...
+
+fuzz: ## fuzz each fuzz target for FUZZTIME (20s)
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s $$pkg || exit 1; \
+	  done; \
+	done
+
+generate: ## generate code again, as committed
+	$(GO) generate ./...
+
+clean: ## remove what was built
+	rm -rf bin dist
