@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -31,6 +32,10 @@ func runBridge(ctx context.Context, cfg *config.Config, opts runOptions) error {
 	if err != nil {
 		return err
 	}
+	bridge, err := newBridge(cfg, opts, board, registry)
+	if err != nil {
+		return usageError(err)
+	}
 	ln, err := httpapi.Listen(ctx, cfg.HTTP.Listen)
 	if err != nil {
 		return err
@@ -38,9 +43,20 @@ func runBridge(ctx context.Context, cfg *config.Config, opts runOptions) error {
 	opts.Logger.Info("geobridge runs", "version", opts.Build.Version, "group", cfg.Group, "instance", cfg.Instance,
 		"pair", opts.Pair.String(), "mappings", len(opts.Mappings), "http", ln.Addr().String())
 	server := httpapi.New(httpapi.Options{Board: board, Gatherer: registry, Logger: opts.Logger})
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Run(ctx, ln) })
-	return group.Wait()
+	// The endpoints outlive the bridge, so that the draining can be watched.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	group, serving := errgroup.WithContext(serving)
+	group.Go(func() error { return server.Run(serving, ln) })
+	group.Go(func() error {
+		defer stopServing()
+		context.AfterFunc(ctx, board.SetStopping)
+		return bridge.Run(ctx)
+	})
+	err = group.Wait()
+	if errors.Is(err, errNotDrained) {
+		return &exitError{code: exitDeadline, err: err}
+	}
+	return err
 }
 
 // newBoard makes the board of everything that this process serves, and the registry that all metrics go to.

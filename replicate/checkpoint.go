@@ -1,0 +1,122 @@
+package replicate
+
+import "errors"
+
+// write sends the record as it stands; it returns the version.
+func (m *Machine) write() uint64 {
+	m.record.Frontier = m.entries.frontier
+	for id, t := range m.targets {
+		if m.raise(t) {
+			m.record.dropFloor(id)
+			delete(m.targets, id)
+		}
+	}
+	m.version++
+	m.written = m.record.clone()
+	m.writing, m.dirty, m.rewrite, m.bytesSince = true, false, false, 0
+	if m.held {
+		m.emit(Effect{Kind: efWriteRecord, Record: m.written})
+	}
+	return m.version
+}
+
+// writeNow returns the version that will hold what the record holds now.
+func (m *Machine) writeNow() uint64 {
+	if !m.writing {
+		return m.write()
+	}
+	m.rewrite = true
+	return m.version + 1
+}
+
+// recordStored: what the record says is safe, so the source may forget it.
+func (m *Machine) recordStored() {
+	m.writing = false
+	m.ack(m.written.Frontier)
+	for _, t := range m.targets {
+		if t.state == targetDeclaring && t.declaredBy <= m.version {
+			t.state = targetOpen
+			m.flush(t)
+		}
+	}
+	if m.rewrite {
+		m.write()
+	}
+}
+
+func (m *Machine) onRecordStored(Event) {
+	m.recordStored()
+	m.adopt()
+	m.recovered()
+	if m.state == Draining {
+		m.settle()
+	}
+}
+
+// ack acknowledges the source up to pos, once.
+func (m *Machine) ack(pos Position) {
+	if m.lost || pos.Compare(m.acked) <= 0 {
+		return
+	}
+	m.acked = pos
+	m.acks++
+	m.emit(Effect{Kind: efAck, Pos: pos})
+}
+
+func (m *Machine) onAcked(Event) { m.acks-- }
+
+// onTick writes what changed, asks whether a sealed segment is at its end, and
+// renews permits.
+func (m *Machine) onTick(ev Event) {
+	if ev.Window > 0 {
+		m.flow.window = ev.Window
+	}
+	if m.dirty && !m.writing {
+		m.write()
+	}
+	if m.state != Running {
+		return
+	}
+	m.refill()
+	if m.sealed && !m.lost && len(m.entries.queue) == 0 && !m.dirty && !m.writing && m.acks == 0 {
+		m.emit(Effect{Kind: efProbe})
+	}
+}
+
+// onDrained: the sealed segment's backlog is 0 while nothing is in flight.
+func (m *Machine) onDrained(Event) {
+	if len(m.entries.queue) > 0 || m.dirty || m.writing || m.pending != nil {
+		return
+	}
+	m.record.Finished = true
+	m.result.Finished = true
+	m.finish()
+}
+
+// onCheckpointLost: somebody may have deposed this holder; only the topic knows.
+func (m *Machine) onCheckpointLost(ev Event) {
+	m.held = false
+	if m.state == Recording {
+		// The epoch is not ours before its record has its receipt.
+		m.close(Result{Err: ev.Err})
+		return
+	}
+	m.emit(Effect{Kind: efClaimCheckpoint})
+}
+
+var errDeposed = errors.New("deposed: another instance opened this lane")
+
+// onReclaim: the checkpoint is ours again. Another's epoch means that this
+// holder was deposed; else the record on its way is written again.
+func (m *Machine) onReclaim(ev Event) {
+	if ev.Record == nil || ev.Record.Epoch != m.record.Epoch {
+		m.close(Result{Deposed: true, Err: errDeposed})
+		return
+	}
+	m.held = true
+	if m.writing {
+		m.emit(Effect{Kind: efWriteRecord, Record: m.written})
+		return
+	}
+	m.write()
+}

@@ -1,0 +1,52 @@
+package replicate
+
+// drain stops reading. Entries that were begun are brought to their end; those
+// that were not are left to whoever opens the lane next.
+func (m *Machine) drain() {
+	m.entries.queue = m.entries.begun()
+	m.enter(Draining)
+	if m.handover {
+		// The successor waits for the names: a lost connection or a seal ends the wait.
+		for _, t := range m.targets {
+			if t.state == targetClaiming || t.state == targetEnded {
+				m.abandon(t)
+			}
+		}
+	}
+	m.progress()
+}
+
+// settle goes on when nothing is on its way any more.
+func (m *Machine) settle() {
+	if m.parking > 0 || m.pending != nil && !m.handover {
+		return
+	}
+	for _, t := range m.targets {
+		if len(t.queue) > 0 {
+			return
+		}
+	}
+	m.finish()
+}
+
+// finish writes the last record: clean only if nothing above the frontier is
+// stored, and nothing was left in doubt, now or by an earlier holder.
+func (m *Machine) finish() {
+	m.enter(Settling)
+	m.record.Clean = m.wasClean && !m.abandoned && len(m.entries.queue) == 0 || m.record.Finished
+	m.writeNow()
+}
+
+// onSettled: the last record is safe; the last acknowledgement follows.
+func (m *Machine) onSettled(Event) {
+	m.recordStored()
+	if m.writing {
+		return
+	}
+	m.result.Clean = m.record.Clean || !m.abandoned
+	if m.lost || m.acks == 0 {
+		m.close(m.result)
+		return
+	}
+	m.enter(Parting)
+}

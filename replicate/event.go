@@ -1,0 +1,95 @@
+package replicate
+
+import (
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// EventKind says what happened to a lane.
+type EventKind int
+
+// What can happen to a lane.
+const (
+	evSubscribed        EventKind = iota // attached to the source segment
+	evActive                             // elected by the broker
+	evInactive                           // another instance was elected
+	evParentsDone                        // every parent is finished, or gone from the source layout
+	evCheckpointClaimed                  // Record, or nil if the lane never wrote one
+	evRecordStored                       // the last WriteRecord has its receipt
+	evCheckpointLost                     // Err: the checkpoint producer died
+	evEntry                              // Entry
+	evSealed                             // the source segment takes no more entries
+	evDrained                            // the sealed source segment's backlog is 0
+	evAcked                              // Err: the last Ack was answered
+	evSourceClosed                       // Err: the source consumer died
+	evLayout                             // Layout: of the target
+	evTargetMissing                      // Err: the target topic does not exist
+	evClaimed                            // Target, Pos (of the barrier), Seq (the next)
+	evEnded                              // Target: terminated
+	evGone                               // Target: its topic does not exist
+	evReceipt                            // Target, Gen, Seq, Pos
+	evDoubt                              // Target, Gen, Err: sends may or may not be stored
+	evParked                             // Poison
+	evTick                               // a checkpoint interval passed; Window
+	evStop                               // leave: drain and close
+	evFailed                             // Err: something the lane cannot work without
+	numEvents
+)
+
+// Event is one thing that happened. Which fields count depends on Kind.
+type Event struct {
+	Kind   EventKind
+	Target TargetID
+	Gen    int // of the claim the event belongs to
+	Seq    uint64
+	Pos    Position
+	Window int // bytes
+	Entry  *entry
+	Record *Record
+	Layout *reroute.Layout
+	Poison poison
+	Err    error
+}
+
+// EffectKind says what the driver is to do.
+type EffectKind int
+
+// What a lane asks of its driver.
+const (
+	efClaimCheckpoint EffectKind = iota // → evCheckpointClaimed
+	efWriteRecord                       // Record → evRecordStored
+	efFlow                              // N permits
+	efAck                               // Pos → evAcked
+	efProbe                             // is the sealed segment's backlog 0? → evDrained, or nothing
+	efClaim                             // Target, Segment, Gen → evClaimed, evEnded or evGone
+	efSend                              // Target, Part
+	efRelease                           // Target: close its producer
+	efPark                              // Poison → evParked
+	efReceipted                         // Part has its receipt
+	efDone                              // Entry is complete
+	efRerouted                          // N parts go out again under a newer layout
+	efClose                             // the session is over: Result
+)
+
+// Effect is one thing to do. Which fields count depends on Kind.
+type Effect struct {
+	Kind    EffectKind
+	Target  TargetID
+	Segment *reroute.Segment
+	Gen     int
+	N       int
+	Pos     Position
+	Part    *part
+	Entry   *entry
+	Poison  poison
+	Record  Record
+	Result  Result
+}
+
+// Result says how a session of a lane ended.
+type Result struct {
+	Finished bool      // the source segment was read to its end; the lane need not open again
+	Clean    bool      // drained: all that was begun is complete, recorded and acknowledged
+	Deposed  bool      // another holder has a newer epoch
+	Bad      *Position // an entry whose bytes arrived damaged, to be read again; nil: none
+	Err      error
+}

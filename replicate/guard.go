@@ -1,0 +1,158 @@
+package replicate
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/layoutcache"
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// guard moves the guard subscription of a mapping along the floors of its
+// lanes, so that the target keeps the evidence of what was stored there, and no
+// more. On each target segment one instance's Failover consumer, without
+// permits, is the one that acknowledges.
+type guard struct {
+	env  *Env
+	log  *slog.Logger
+	held map[TargetID]*guardHold
+	// high is the highest floor that any lane ever listed for a segment, as far
+	// as this instance saw: a lower bound of its end.
+	high map[TargetID]Position
+}
+
+type guardHold struct {
+	consumer *pulsar.Consumer
+	closed   chan struct{}
+	acked    Position
+}
+
+func newGuard(env *Env) *guard {
+	return &guard{env: env, log: env.Log.With("guard", GuardName(env.Subscription)), held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}}
+}
+
+// guardInterval is how often the guard is moved.
+const guardInterval = 5 * time.Second
+
+func (g *guard) run(ctx context.Context) {
+	defer g.closeAll()
+	t := time.NewTicker(guardInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			g.move(ctx)
+		}
+	}
+}
+
+// move acknowledges every segment of the target's layout up to the lowest floor
+// of the lanes that list it, or to the end as far as it was seen if none does.
+func (g *guard) move(ctx context.Context) {
+	snap := g.env.Target.Layout.Snapshot()
+	if snap.State != layoutcache.Live {
+		return
+	}
+	low := map[TargetID]Position{}
+	g.env.Records.Each(func(_ string, rec Record) {
+		for _, f := range rec.Floors {
+			if f.Topic != g.env.Target.Topic {
+				continue
+			}
+			if l, ok := low[f.TargetID]; !ok || f.Pos.Compare(l) < 0 {
+				low[f.TargetID] = f.Pos
+			}
+			if f.Pos.Compare(g.highest(f.TargetID)) > 0 {
+				g.high[f.TargetID] = f.Pos
+			}
+		}
+	})
+	for _, s := range snap.Layout.Segments() {
+		id := targetID(s)
+		to, listed := low[id]
+		if !listed {
+			to = g.highest(id)
+		}
+		if to != noPosition() {
+			g.ack(ctx, s, to)
+		}
+	}
+	g.forget(snap.Layout)
+}
+
+func (g *guard) highest(id TargetID) Position {
+	if p, ok := g.high[id]; ok {
+		return p
+	}
+	return noPosition()
+}
+
+func (g *guard) ack(ctx context.Context, s *reroute.Segment, to Position) {
+	h := g.hold(ctx, s)
+	if h == nil || to.Compare(h.acked) <= 0 {
+		return
+	}
+	h.acked = to
+	h.consumer.AckCumulative(to, func(err error) {
+		if err != nil {
+			g.log.Debug("guard not moved", "segment", s.ID, "to", to, "error", err)
+		}
+	})
+}
+
+// hold returns the consumer on a segment, attached anew if it died.
+func (g *guard) hold(ctx context.Context, s *reroute.Segment) *guardHold {
+	id := targetID(s)
+	if h := g.held[id]; h != nil {
+		if !isClosed(h.closed) {
+			return h
+		}
+		delete(g.held, id)
+	}
+	h := &guardHold{closed: make(chan struct{}), acked: noPosition()}
+	consumer, err := g.env.Target.Client.Subscribe(ctx, pulsar.SubscribeOptions{
+		Topic: s.Topic(g.env.Target.Topic), Subscription: GuardName(g.env.Subscription), ConsumerName: g.env.Instance,
+		Type: pulsar.Failover, Durable: true, Position: pulsar.PositionEarliest,
+	}, guardEvents{h})
+	if err != nil {
+		g.log.Debug("guard not attached", "segment", s.ID, "error", err)
+		return nil
+	}
+	h.consumer = consumer
+	g.held[id] = h
+	return h
+}
+
+// forget lets go of segments that left the layout.
+func (g *guard) forget(l *reroute.Layout) {
+	for id, h := range g.held {
+		if s := l.Segment(id.Segment); s == nil || s.CreatedAtMs != id.CreatedAtMs {
+			g.close(h)
+			delete(g.held, id)
+			delete(g.high, id)
+		}
+	}
+}
+
+func (g *guard) closeAll() {
+	for _, h := range g.held {
+		g.close(h)
+	}
+}
+
+func (g *guard) close(h *guardHold) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = h.consumer.Close(ctx) // dead either way
+}
+
+type guardEvents struct{ hold *guardHold }
+
+func (guardEvents) Message(m pulsar.Message) { m.Entry.Release() }
+func (guardEvents) ActiveChanged(bool)       {}
+func (guardEvents) EndOfTopic()              {}
+func (e guardEvents) Closed(error)           { close(e.hold.closed) }

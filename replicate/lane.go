@@ -1,0 +1,178 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// Lane copies one source segment: a session after the other, until the segment
+// is finished.
+type Lane struct {
+	env     *Env
+	id      LaneID
+	name    string // N(L)
+	topic   string // of the segment
+	segment *reroute.Segment
+	log     *slog.Logger
+	metrics *mappingMetrics
+
+	parentsDone chan struct{} // closed when each parent is finished or gone
+	sealed      chan struct{} // closed when the segment takes no more
+	epoch       atomic.Uint64 // written last by this instance
+
+	shown LaneStatus
+	bad   Position // the last entry that could not be read
+	tries int      // how often in a row
+}
+
+func newLane(env *Env, seg *reroute.Segment) *Lane {
+	id := env.laneID(seg.ID, seg.CreatedAtMs)
+	return &Lane{
+		env: env, id: id, name: id.Name(), topic: seg.Topic(env.Source.Topic), segment: seg,
+		log:     env.Log.With("segment", seg.ID, "lane", id.Name()),
+		metrics: env.metrics, bad: noPosition(),
+		parentsDone: make(chan struct{}), sealed: make(chan struct{}),
+	}
+}
+
+func (e *Env) laneID(segment uint64, createdAtMs int64) LaneID {
+	return LaneID{
+		Subscription: e.Subscription, SourceCluster: e.Source.Cluster, SourceTopic: e.Source.Topic,
+		Segment: segment, CreatedAtMs: createdAtMs,
+		TargetCluster: e.Target.Cluster, TargetTopic: e.Target.Topic,
+	}
+}
+
+// healthyAfter: a session that lived this long starts the waits anew.
+const healthyAfter = 10 * time.Second
+
+// Run copies until the segment is finished, or ctx ends and what was begun is
+// drained, or hard ends. It returns nil if all that was begun is complete.
+func (l *Lane) Run(ctx, hard context.Context) error {
+	l.env.Budget.lanes.Add(1)
+	defer l.env.Budget.lanes.Add(-1)
+	defer l.env.Board.Untick(l.name)
+	defer l.env.Board.LaneGone(l.env.Mapping, l.name)
+	wait := newBackoff()
+	for {
+		start := time.Now()
+		res := l.session(ctx, hard)
+		switch {
+		case hard.Err() != nil || ctx.Err() != nil && !res.Clean:
+			return errors.Join(errNotDrained, res.Err)
+		case res.Finished:
+			l.log.Info("source segment finished")
+			return nil
+		case ctx.Err() != nil:
+			return nil
+		}
+		l.remember(res)
+		l.log.Info("lane opens again", "clean", res.Clean, "cause", res.Err)
+		if time.Since(start) > healthyAfter || res.Err == nil {
+			wait.Reset()
+		}
+		l.beat()
+		pause(ctx, wait.NextBackOff())
+	}
+}
+
+func (l *Lane) session(ctx, hard context.Context) Result {
+	rules := l.env.Rules
+	rules.Lane = l.name
+	s := &session{
+		lane: l, log: l.log, box: newMailbox(), targets: map[TargetID]*handle{},
+		machine: NewMachine(MachineConfig{
+			Rules: rules, Source: reroute.SourceOf(l.segment), TargetTopic: l.env.Target.Topic,
+			MaxSize: l.env.maxSize, Window: l.env.Budget.Window(), StopPoison: l.env.StopPoison,
+			Tolerate: l.tolerate(), ParentsDone: isClosed(l.parentsDone), Sealed: isClosed(l.sealed),
+		}),
+	}
+	return s.run(ctx, hard)
+}
+
+// badTries: an entry that is unreadable this often in a row is parked, not read again.
+const badTries = 3
+
+// tolerate returns the entry that was unreadable often enough.
+func (l *Lane) tolerate() Position {
+	if l.tries >= badTries {
+		return l.bad
+	}
+	return noPosition()
+}
+
+func (l *Lane) remember(res Result) {
+	if res.Deposed {
+		l.metrics.depositions.Inc()
+	}
+	if res.Bad == nil {
+		return
+	}
+	if *res.Bad != l.bad {
+		l.bad, l.tries = *res.Bad, 0
+	}
+	l.tries++
+}
+
+func (l *Lane) beat() { l.env.Board.Tick(l.name) }
+
+// show publishes where the lane stands, when that has changed.
+func (l *Lane) show(m *Machine) {
+	st := LaneStatus{State: showState(m), Reason: m.Why(), Segment: l.segment.ID, Range: l.segment.Range.String()}
+	if st.State != l.shown.State || st.Reason != l.shown.Reason {
+		level := slog.LevelInfo
+		if st.Reason == "" {
+			level = slog.LevelDebug
+		}
+		l.log.Log(context.Background(), level, "lane", "state", st.State, "reason", st.Reason)
+		l.shown = st
+		l.publish(m)
+	}
+}
+
+// publish shows state and figures: on each tick and each change of state.
+func (l *Lane) publish(m *Machine) {
+	st := l.shown
+	if f := m.entries.frontier; f != noPosition() {
+		st.Frontier = f.String()
+	}
+	st.Entries, st.Bytes = len(m.entries.queue), m.flow.held
+	for _, t := range m.targets {
+		st.Targets = append(st.Targets, t.segment.Range.String())
+	}
+	l.env.Board.Lane(l.env.Mapping, l.name, st)
+}
+
+func showState(m *Machine) string {
+	switch {
+	case m.hold != "":
+		return ShowStopped
+	case m.state == Standby:
+		return ShowStandby
+	case m.state == Waiting:
+		return ShowWaiting
+	case m.state < Recovering:
+		return ShowStarting
+	case m.state == Recovering && m.layout == nil:
+		return ShowStalled
+	case m.state == Recovering:
+		return ShowRecovering
+	case m.state == Running:
+		return ShowRunning
+	}
+	return ShowStopped
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,237 @@
+package replicate
+
+import (
+	"fmt"
+
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// MachineConfig is what a session of a lane is told at its start.
+type MachineConfig struct {
+	Rules       Rules
+	Source      reroute.Source
+	TargetTopic string
+	MaxSize     int  // the most that one target entry may take, in bytes
+	Window      int  // bytes of source entries to hold at once
+	StopPoison  bool // on_unroutable: stop
+	// Tolerate is an entry that was unreadable often enough to be parked.
+	Tolerate Position
+	// ParentsDone and Sealed are what is known at the start; events report later changes.
+	ParentsDone, Sealed bool
+}
+
+// Machine is one session of a lane: from attaching to the source segment until
+// it is closed. It is not safe for concurrent use.
+type Machine struct {
+	cfg      MachineConfig
+	cut      cutter
+	dispatch *dispatch
+	state    State
+	out      []Effect
+
+	// the source
+	active, parentsDone, sealed, lost bool
+	handover                          bool // draining because the segment is somebody else's now
+	entries                           inflight
+	flow                              flow
+
+	// the checkpoint
+	record     Record // as it will be written next
+	wasClean   bool   // the record found at the opening
+	held       bool   // the checkpoint producer is ours
+	writing    bool
+	version    uint64 // of the last write
+	written    Record // the one on its way, or the last one stored
+	dirty      bool   // record differs from written
+	rewrite    bool   // write again as soon as the one on its way has its receipt
+	bytesSince int    // receipted since the last write
+	acked      Position
+	acks       int // without answer
+	parking    int // poison without receipt
+	abandoned  bool
+	result     Result
+
+	// the target
+	layout, pending *reroute.Layout
+	missing         error // the target topic does not exist
+	targets         map[TargetID]*target
+	hold            string // a source entry that the lane must not go past
+}
+
+// NewMachine returns a session in state Attaching.
+func NewMachine(cfg MachineConfig) *Machine {
+	return &Machine{
+		cfg:         cfg,
+		cut:         cutter{rules: cfg.Rules, source: cfg.Source, maxSize: cfg.MaxSize},
+		dispatch:    newDispatch(table()),
+		parentsDone: cfg.ParentsDone,
+		sealed:      cfg.Sealed,
+		entries:     inflight{last: noPosition()},
+		flow:        newFlow(cfg.Window),
+		acked:       noPosition(),
+		targets:     map[TargetID]*target{},
+	}
+}
+
+// Step takes one event and returns what is to be done about it, in order. The
+// result is valid until the next call.
+func (m *Machine) Step(ev Event) []Effect {
+	m.out = m.out[:0]
+	if do := m.dispatch[m.state][ev.Kind]; do != nil {
+		do(m, ev)
+	}
+	return m.out
+}
+
+// State returns where the session stands.
+func (m *Machine) State() State { return m.state }
+
+// Held returns the source entry, and the reason, that the lane does not go past; empty: none.
+func (m *Machine) Held() string { return m.hold }
+
+// Why says what the session waits for; empty: nothing.
+func (m *Machine) Why() string {
+	switch {
+	case m.hold != "":
+		return m.hold
+	case m.state == Waiting:
+		return "a parent segment is not finished"
+	case m.state == Claiming, m.state > Claiming && m.state < Closed && !m.held:
+		return "takes the checkpoint topic"
+	case m.state < Recovering || m.state > Draining:
+		return ""
+	case m.missing != nil:
+		return m.missing.Error()
+	case m.layout == nil:
+		return "the target's layout is not known yet"
+	}
+	for _, t := range m.targets {
+		switch {
+		case t.state == targetClaiming:
+			return fmt.Sprintf("takes target segment %d%s", t.id.Segment, t.doubt)
+		case t.state == targetEnded && len(t.queue) > 0:
+			return fmt.Sprintf("target segment %d is sealed; waits for the newer layout", t.id.Segment)
+		}
+	}
+	return ""
+}
+
+func (m *Machine) emit(ef Effect) { m.out = append(m.out, ef) }
+
+func (m *Machine) enter(s State) { m.state = s }
+
+// close ends the session. What is in flight is abandoned, not complete.
+func (m *Machine) close(r Result) {
+	m.enter(Closed)
+	m.emit(Effect{Kind: efClose, Result: r})
+}
+
+func (m *Machine) leave(Event) { m.close(m.result) }
+
+func (m *Machine) onFailed(ev Event) { m.close(Result{Err: ev.Err}) }
+
+// onSubscribed: the broker's word on who is active may have come before.
+func (m *Machine) onSubscribed(Event) {
+	m.enter(Standby)
+	if m.active {
+		m.begun()
+	}
+}
+
+func (m *Machine) onPassive(Event) { m.active = false }
+
+func (m *Machine) onActive(Event) {
+	m.active = true
+	if m.state == Standby {
+		m.begun()
+	}
+}
+
+// begun: the segment is ours; its parents come first.
+func (m *Machine) begun() {
+	if m.parentsDone {
+		m.claimCheckpoint()
+		return
+	}
+	m.enter(Waiting)
+}
+
+func (m *Machine) onParentsDone(Event) {
+	m.parentsDone = true
+	if m.state == Waiting {
+		m.claimCheckpoint()
+	}
+}
+
+func (m *Machine) claimCheckpoint() {
+	m.enter(Claiming)
+	m.emit(Effect{Kind: efClaimCheckpoint})
+}
+
+// onFirstClaim opens the lane: the epoch rises, and nothing is read before the
+// record under it has its receipt.
+func (m *Machine) onFirstClaim(ev Event) {
+	if ev.Record != nil {
+		m.record = ev.Record.clone()
+	} else {
+		m.record = Record{Frontier: noPosition(), Clean: true}
+	}
+	if m.record.Finished {
+		// Read to its end before; its record waits for the segment to leave the layout.
+		m.close(Result{Finished: true, Clean: true})
+		return
+	}
+	m.held = true
+	m.wasClean = m.record.Clean
+	m.record.Epoch++
+	m.record.Clean = false
+	m.entries.frontier = m.record.Frontier
+	m.enter(Recording)
+	m.write()
+}
+
+func (m *Machine) onOpened(ev Event) {
+	m.recordStored()
+	m.enter(Recovering)
+	m.recover()
+}
+
+func (m *Machine) onSealed(Event) { m.sealed = true }
+
+// onSourceClosed: nothing more can be read or acknowledged in this session.
+func (m *Machine) onSourceClosed(ev Event) {
+	m.lost = true
+	m.result.Err = fmt.Errorf("source consumer: %w", ev.Err)
+	switch m.state {
+	case Recording, Recovering, Running:
+		m.handover = true
+		m.drain()
+	case Parting:
+		m.close(m.result)
+	case Draining, Settling:
+		// the record still counts
+	default:
+		m.close(m.result)
+	}
+}
+
+func (m *Machine) onHandOver(Event) {
+	m.handover = true
+	m.drain()
+}
+
+func (m *Machine) onStop(Event) { m.drain() }
+
+// unreceipted counts the sends that have no receipt yet.
+func (m *Machine) unreceipted() int {
+	n := 0
+	for _, t := range m.targets {
+		n += t.sent
+	}
+	return n
+}
+
+// idle reports whether everything that was read is copied.
+func (m *Machine) idle() bool {
+	return m.state == Running && m.hold == "" && !m.lost && len(m.entries.queue) == 0
+}

@@ -1,0 +1,291 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobridge/geobridge/layoutcache"
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// Mapping copies one topic: it protects it, then keeps a lane for each segment
+// of the source's layout.
+type Mapping struct {
+	env     *Env
+	policy  Policy
+	watcher layoutcache.Watcher // of the source cluster
+
+	mu      sync.Mutex
+	layouts map[string]*reroute.Layout // last seen by cluster, to count changes
+}
+
+// NewMapping returns a mapping; Run does the work. Clients, caches and the view
+// of the checkpoint topic are run by the caller.
+func NewMapping(env *Env, policy Policy, watcher layoutcache.Watcher, metrics *Metrics) *Mapping {
+	env.metrics = metrics.forMapping(env.Mapping, env.Source.Cluster, env.Target.Cluster)
+	env.Log = env.Log.With("mapping", env.Mapping)
+	return &Mapping{env: env, policy: policy, watcher: watcher, layouts: map[string]*reroute.Layout{}}
+}
+
+// Run copies until ctx ends and what was begun is drained, or hard ends. It
+// returns nil if everything was drained.
+func (m *Mapping) Run(ctx, hard context.Context) error {
+	name := m.env.Mapping
+	defer m.env.Board.Untick(name)
+	m.show(ShowStarting, "connects")
+	if !m.until(ctx, m.connect) || !m.until(ctx, m.topicsExist) || !m.until(ctx, m.prepare) {
+		return nil // stopped before anything was begun
+	}
+	m.env.Board.ClearMapping(name)
+	defer m.env.Source.Layout.Subscribe(m.countLayouts(m.env.Source.Cluster))()
+	defer m.env.Target.Layout.Subscribe(m.countLayouts(m.env.Target.Cluster))()
+
+	// What serves the lanes lives on while they drain.
+	serve, end := context.WithCancel(hard)
+	var served sync.WaitGroup
+	served.Go(func() { _ = m.env.Records.Run(serve) })
+	served.Go(func() { m.watchProtection(serve) })
+	if m.policy.Guard {
+		served.Go(func() { newGuard(m.env).run(serve) })
+	}
+	err := m.lanes(ctx, hard)
+	end()
+	served.Wait()
+	return err
+}
+
+// until tries a step for ever, with the reason in the status.
+func (m *Mapping) until(ctx context.Context, step func(context.Context) error) bool {
+	wait := newBackoff()
+	for ctx.Err() == nil {
+		m.env.Board.Tick(m.env.Mapping)
+		err := step(ctx)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		state := ShowStalled
+		if errors.As(err, new(refusal)) {
+			state = ShowFailed
+		}
+		m.show(state, err.Error())
+		m.env.Log.Warn("mapping waits", "reason", err)
+		pause(ctx, wait.NextBackOff())
+	}
+	return false
+}
+
+func (m *Mapping) show(state, reason string) { m.env.Board.Mapping(m.env.Mapping, state, reason) }
+
+// sendMargin is what a target entry leaves free of the broker's limit: one a
+// little above it would never be answered (observed, broker 5.0.1).
+const sendMargin = 2 << 10
+
+func (m *Mapping) connect(ctx context.Context) error {
+	if _, err := m.env.Source.Client.Connect(ctx); err != nil {
+		return fmt.Errorf("source cluster %s: %w", m.env.Source.Cluster, err)
+	}
+	info, err := m.env.Target.Client.Connect(ctx)
+	if err != nil {
+		return fmt.Errorf("target cluster %s: %w", m.env.Target.Cluster, err)
+	}
+	m.env.maxSize = info.MaxMessageSize - sendMargin
+	return errors.Join(nameAgrees(ctx, m.env.Source), nameAgrees(ctx, m.env.Target))
+}
+
+// nameAgrees: replicated_from and the loop rule rest on Pulsar's own names.
+func nameAgrees(ctx context.Context, side Side) error {
+	name, err := side.Admin.ClusterName(ctx)
+	if err != nil {
+		return fmt.Errorf("name of cluster %s: %w", side.Cluster, err)
+	}
+	if name != "" && name != side.Cluster {
+		return refusal{fmt.Sprintf("the cluster configured as %q calls itself %q: set its cluster_name", side.Cluster, name)}
+	}
+	return nil
+}
+
+func (m *Mapping) topicsExist(context.Context) error {
+	for _, side := range []Side{m.env.Source, m.env.Target} {
+		switch snap := side.Layout.Snapshot(); snap.State {
+		case layoutcache.Missing:
+			return fmt.Errorf("topic %s does not exist on cluster %s: create it", side.Topic, side.Cluster)
+		case layoutcache.Unknown:
+			if snap.Err != nil {
+				return fmt.Errorf("layout of %s on cluster %s: %w", side.Topic, side.Cluster, snap.Err)
+			}
+			return fmt.Errorf("layout of %s on cluster %s is not known yet", side.Topic, side.Cluster)
+		}
+	}
+	return nil
+}
+
+// countLayouts counts the changes of one side's layout.
+func (m *Mapping) countLayouts(cluster string) func(*layoutcache.Snapshot) {
+	return func(s *layoutcache.Snapshot) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if s.Layout == nil {
+			return
+		}
+		if last := m.layouts[cluster]; last != nil && last != s.Layout {
+			m.env.metrics.layoutChanged(cluster)
+			m.env.Log.Info("layout changed", "cluster", cluster, "epoch", s.Layout.Epoch, "active", len(s.Layout.Active()))
+		}
+		m.layouts[cluster] = s.Layout
+	}
+}
+
+// running is a lane with the means to stop it.
+type running struct {
+	lane *Lane
+	stop context.CancelFunc
+}
+
+// lanes keeps one lane per segment of the source's layout, and tells each when
+// its parents are done.
+func (m *Mapping) lanes(ctx, hard context.Context) error {
+	var group errgroup.Group
+	all := map[TargetID]*running{} // by source segment; ids alone come again
+	news := make(chan struct{}, 1)
+	defer m.env.Source.Layout.Subscribe(func(*layoutcache.Snapshot) {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	})()
+	beat := time.NewTicker(10 * time.Second)
+	defer beat.Stop()
+	for ctx.Err() == nil {
+		m.env.Board.Tick(m.env.Mapping)
+		changed := m.env.Records.Changed()
+		m.reconcile(ctx, hard, all, &group)
+		select {
+		case <-ctx.Done():
+		case <-news:
+		case <-changed:
+		case <-beat.C:
+		}
+	}
+	return group.Wait()
+}
+
+// reconcile starts the lanes of new segments, stops those of segments that are
+// gone, and opens children whose parents are done.
+func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running, group *errgroup.Group) {
+	snap := m.env.Source.Layout.Snapshot()
+	if snap.State == layoutcache.Missing {
+		m.show(ShowStalled, fmt.Sprintf("source topic %s does not exist on cluster %s", m.env.Source.Topic, m.env.Source.Cluster))
+	}
+	if snap.Layout == nil {
+		return
+	}
+	m.env.Board.ClearMapping(m.env.Mapping)
+	for id, r := range all {
+		if s := snap.Layout.Segment(id.Segment); s == nil || s.CreatedAtMs != id.CreatedAtMs {
+			r.stop()
+			delete(all, id)
+		}
+	}
+	for _, s := range snap.Layout.Segments() {
+		r := all[targetID(s)]
+		if r == nil {
+			r = m.start(ctx, hard, s, group)
+			all[targetID(s)] = r
+		}
+		if s.Sealed && !isClosed(r.lane.sealed) {
+			close(r.lane.sealed)
+		}
+		if !isClosed(r.lane.parentsDone) && m.parentsDone(snap.Layout, s) {
+			close(r.lane.parentsDone)
+		}
+	}
+}
+
+func (m *Mapping) start(ctx, hard context.Context, s *reroute.Segment, group *errgroup.Group) *running {
+	laneCtx, stop := context.WithCancel(ctx)
+	r := &running{lane: newLane(m.env, s), stop: stop}
+	group.Go(func() error {
+		defer stop()
+		return r.lane.Run(laneCtx, hard)
+	})
+	return r
+}
+
+// parentsDone: each parent was read to its end and all of it is complete, by
+// whichever instance, or it is gone from the layout.
+func (m *Mapping) parentsDone(l *reroute.Layout, s *reroute.Segment) bool {
+	for _, id := range s.Parents {
+		parent := l.Segment(id)
+		if parent == nil {
+			continue
+		}
+		rec, ok := m.env.Records.Record(m.env.laneID(parent.ID, parent.CreatedAtMs).Name())
+		if !ok || !rec.Finished {
+			return false
+		}
+	}
+	return true
+}
+
+// protectionInterval is how often the protections are looked at again.
+const protectionInterval = 30 * time.Second
+
+// watchProtection records what an operator or an accident removed.
+func (m *Mapping) watchProtection(ctx context.Context) {
+	t := time.NewTicker(protectionInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		m.checkSource(ctx)
+		if m.policy.Guard {
+			m.checkTarget(ctx)
+		}
+	}
+}
+
+func (m *Mapping) checkSource(ctx context.Context) {
+	env := m.env
+	subs, err := env.Source.Admin.Subscriptions(ctx, env.Source.Topic)
+	if err != nil {
+		env.Log.Warn("cannot see whether the subscription is still recorded", "error", err)
+		return
+	}
+	sub := subs[env.Subscription]
+	env.metrics.lagEntries.Set(float64(sub.Backlog))
+	if !sub.Recorded {
+		env.Log.Error("the subscription is not recorded at the source any more: recording it again", "subscription", env.Subscription)
+		err = env.Source.Admin.RecordSubscription(ctx, env.Source.Topic, env.Subscription)
+	}
+	env.metrics.setProtected(protectSource, err == nil)
+}
+
+func (m *Mapping) checkTarget(ctx context.Context) {
+	env := m.env
+	subs, err := env.Target.Admin.Subscriptions(ctx, env.Target.Topic)
+	if err != nil {
+		env.Log.Warn("cannot see what keeps the target's data", "error", err)
+		return
+	}
+	guard := GuardName(env.Subscription)
+	env.metrics.setProtected(protectGuard, subs[guard].Recorded)
+	if !subs[guard].Recorded {
+		env.Log.Error("the guard is not recorded at the target any more", "subscription", guard)
+	}
+	kept := false
+	for name, s := range subs {
+		kept = kept || name != guard && s.Recorded
+	}
+	env.metrics.setProtected(protectTarget, kept)
+}

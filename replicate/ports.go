@@ -1,0 +1,129 @@
+package replicate
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/layoutcache"
+)
+
+// Subscription is what a cluster tells about a subscription of a scalable topic.
+type Subscription struct {
+	// Recorded: in the topic's metadata, so that sealed segments are kept until
+	// it has drained them. A loose one protects nothing.
+	Recorded bool
+	// Backlog is the broker's own count of entries not acknowledged, over all segments.
+	Backlog int64
+}
+
+// Admin is what replicate needs of a cluster's admin REST. Safe for concurrent use.
+type Admin interface {
+	// RecordSubscription records a subscription; an existing one keeps its cursors.
+	RecordSubscription(ctx context.Context, topic, subscription string) error
+	// SkipAll moves a recorded subscription to the end of every segment.
+	SkipAll(ctx context.Context, topic, subscription string) error
+	// Subscriptions lists those of a scalable topic by name.
+	Subscriptions(ctx context.Context, topic string) (map[string]Subscription, error)
+	// ClusterName is Pulsar's own name of the cluster; empty: not permitted to ask.
+	ClusterName(ctx context.Context) (string, error)
+	// EnsureRegularTopic creates a persistent:// topic unless it exists.
+	EnsureRegularTopic(ctx context.Context, topic string) error
+}
+
+// State names of lanes and mappings, as status and metrics show them.
+const (
+	ShowStandby    = "standby"
+	ShowStarting   = "starting"
+	ShowRecovering = "recovering"
+	ShowRunning    = "running"
+	ShowWaiting    = "waiting"
+	ShowStalled    = "stalled"
+	ShowStopped    = "stopped"
+	ShowFailed     = "failed"
+)
+
+// LaneStatus is what a lane shows of itself.
+type LaneStatus struct {
+	State, Reason string
+	Segment       uint64
+	Range         string
+	Frontier      string
+	Entries       int
+	Bytes         int
+	Targets       []string
+}
+
+// Board is where mappings and lanes show how they do. Safe for concurrent use.
+type Board interface {
+	// Mapping shows a state of the mapping as a whole; ClearMapping leaves it to its lanes.
+	Mapping(name, state, reason string)
+	ClearMapping(name string)
+	Lane(mapping, id string, s LaneStatus)
+	LaneGone(mapping, id string)
+	// Tick says that a part goes round; Untick that it ended as it should.
+	Tick(part string)
+	Untick(part string)
+}
+
+// Side is one end of a mapping.
+type Side struct {
+	Cluster string // as Pulsar names it
+	Topic   string // topic://tenant/namespace/name
+	Client  *pulsar.Client
+	Admin   Admin
+	Layout  *layoutcache.Cache
+}
+
+// Env is what the lanes of a mapping share.
+type Env struct {
+	Mapping, Subscription, Instance string
+	Source, Target                  Side
+	CheckpointTopic, ParkingTopic   string
+	Rules                           Rules // Lane is filled in by each lane
+	StopPoison                      bool
+	CheckpointInterval              time.Duration
+	Budget                          *Budget
+	Records                         *Records
+	Board                           Board
+	Log                             *slog.Logger
+
+	maxSize int // of a target entry, known once the target was connected to
+	metrics *mappingMetrics
+}
+
+// Budget bounds the bytes of source entries that all lanes together hold. Safe
+// for concurrent use.
+type Budget struct {
+	limit int64
+	held  atomic.Int64
+	lanes atomic.Int64
+}
+
+// NewBudget returns a budget of limit bytes.
+func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
+
+// The window of a lane: enough for a long fat link, little enough that the
+// target's queue stays short.
+const (
+	leastWindow = 128 << 10
+	mostWindow  = 8 << 20
+)
+
+// Window is what one lane may hold, in bytes: its share of the budget. A share
+// is counted twice because an entry may be split into parts of its own.
+func (b *Budget) Window() int {
+	share := b.limit / max(b.lanes.Load(), 1) / 2
+	return int(min(max(share, leastWindow), mostWindow))
+}
+
+// Add counts bytes in, or out if negative.
+func (b *Budget) Add(bytes int) { b.held.Add(int64(bytes)) }
+
+// Held is how many bytes are held now.
+func (b *Budget) Held() int64 { return b.held.Load() }
+
+// Limit is the budget's size in bytes.
+func (b *Budget) Limit() int64 { return b.limit }

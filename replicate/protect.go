@@ -1,0 +1,277 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/layoutcache"
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// What can be protected: the labels of the metric protected.
+const (
+	protectSource     = "source"     // the subscription is recorded at the source
+	protectTarget     = "target"     // somebody keeps what the target is given
+	protectCheckpoint = "checkpoint" // the checkpoint topic has its holding subscription
+	protectParking    = "parking"    // the parking topic has its
+	protectGuard      = "guard"      // the guard subscription is recorded at the target
+)
+
+func protections() []string {
+	return []string{protectSource, protectTarget, protectCheckpoint, protectParking, protectGuard}
+}
+
+// refusal is a state that no retry changes: another deployment owns the names,
+// or what the record says was there is gone.
+type refusal struct{ msg string }
+
+func (r refusal) Error() string { return r.msg }
+
+// ensureOwnTopic makes one of geobridge's own regular topics durable before its
+// first entry: an idle topic without a subscription is deleted after a while.
+// Without the right to create topics, a producer lets the broker create it.
+func ensureOwnTopic(ctx context.Context, side Side, topic string) error {
+	if err := side.Admin.EnsureRegularTopic(ctx, topic); err != nil {
+		w, werr := openWriter(ctx, side.Client, topic, "")
+		if werr != nil {
+			return fmt.Errorf("create %s: %w", topic, errors.Join(err, werr))
+		}
+		w.close()
+	}
+	return attachOnce(ctx, side.Client, topic, HoldSubscription, "geobridge", pulsar.PositionEarliest)
+}
+
+// attachOnce creates a durable subscription, or finds it there.
+func attachOnce(ctx context.Context, client *pulsar.Client, topic, subscription, name string, at pulsar.InitialPosition) error {
+	c, err := client.Subscribe(ctx, pulsar.SubscribeOptions{
+		Topic: topic, Subscription: subscription, ConsumerName: name,
+		Type: pulsar.Failover, Durable: true, Position: at,
+	}, deaf{})
+	if err != nil {
+		return fmt.Errorf("subscription %s on %s: %w", subscription, topic, err)
+	}
+	stop, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = c.Close(stop) // the subscription is there either way
+	return nil
+}
+
+// deaf is for consumers that are given no permits.
+type deaf struct{}
+
+func (deaf) Message(m pulsar.Message) { m.Entry.Release() }
+func (deaf) ActiveChanged(bool)       {}
+func (deaf) EndOfTopic()              {}
+func (deaf) Closed(error)             {}
+
+// Policy is how a mapping starts.
+type Policy struct {
+	Latest bool // start: latest
+	Guard  bool
+}
+
+// prepare protects a mapping before its first entry is copied: geobridge's own
+// topics, the genesis at both ends, the guard, and the subscription at the
+// source. Each step can be run again after a crash at any point.
+func (m *Mapping) prepare(ctx context.Context) error {
+	env := m.env
+	if err := ensureOwnTopic(ctx, env.Target, env.CheckpointTopic); err != nil {
+		return err
+	}
+	env.metrics.setProtected(protectCheckpoint, true)
+	if err := ensureOwnTopic(ctx, env.Source, env.ParkingTopic); err != nil {
+		return err
+	}
+	env.metrics.setProtected(protectParking, true)
+	subs, err := env.Source.Admin.Subscriptions(ctx, env.Source.Topic)
+	if err != nil {
+		return fmt.Errorf("subscriptions of %s: %w", env.Source.Topic, err)
+	}
+	sub, exists := subs[env.Subscription]
+	if err := m.agreeOnGenesis(ctx, exists); err != nil {
+		return err
+	}
+	if m.policy.Guard {
+		if err := m.ensureGuard(ctx); err != nil {
+			return err
+		}
+	}
+	return m.ensureSubscription(ctx, sub.Recorded)
+}
+
+// agreeOnGenesis writes the genesis of a new mapping at both ends, and refuses
+// to run under one that says something else.
+func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) error {
+	mine := m.genesis()
+	atSource, err := findGenesis(ctx, m.env.Source.Client, m.env.ParkingTopic, mine.Key())
+	if err != nil {
+		return fmt.Errorf("genesis on %s: %w", m.env.ParkingTopic, err)
+	}
+	atTarget, err := findGenesis(ctx, m.env.Target.Client, m.env.CheckpointTopic, mine.Key())
+	if err != nil {
+		return fmt.Errorf("genesis on %s: %w", m.env.CheckpointTopic, err)
+	}
+	for _, found := range []*Genesis{atSource, atTarget} {
+		if found != nil && !found.Agrees(mine) {
+			return refusal{fmt.Sprintf("subscription %s belongs to mapping %q, which copies %v to %v, and this mapping copies %v to %v: give this mapping a subscription of its own",
+				mine.Subscription, found.Mapping, found.Source, found.Target, mine.Source, mine.Target)}
+		}
+	}
+	if subscribed && (atSource == nil || atTarget == nil) {
+		return refusal{fmt.Sprintf("subscription %s exists at the source, but the record of how it began is missing on %s: give this mapping a new subscription, or delete the old one if nothing needs it",
+			mine.Subscription, missingOn(atSource, m.env))}
+	}
+	if !subscribed && atTarget != nil {
+		if err := m.neverCopied(ctx); err != nil {
+			return err
+		}
+	}
+	if atSource == nil {
+		if err := m.writeGenesis(ctx, m.env.Source.Client, m.env.ParkingTopic, mine); err != nil {
+			return err
+		}
+	}
+	if atTarget == nil {
+		return m.writeGenesis(ctx, m.env.Target.Client, m.env.CheckpointTopic, mine)
+	}
+	return nil
+}
+
+// neverCopied refuses to start over silently: where a lane has a record, its
+// subscription was there once.
+func (m *Mapping) neverCopied(ctx context.Context) error {
+	lanes := map[string]bool{}
+	for _, s := range m.env.Source.Layout.Snapshot().Layout.Segments() {
+		lanes[m.env.laneID(s.ID, s.CreatedAtMs).Name()] = true
+	}
+	copied := false
+	err := scan(ctx, m.env.Target.Client, m.env.CheckpointTopic, func(key string, _ []byte) bool {
+		copied = lanes[key]
+		return !copied
+	})
+	if err == nil && copied {
+		return refusal{fmt.Sprintf("subscription %s was copied from before and is gone from the source: what was published since may be lost; give this mapping a new subscription to start over",
+			m.env.Subscription)}
+	}
+	return err
+}
+
+func missingOn(atSource *Genesis, env *Env) string {
+	if atSource == nil {
+		return env.ParkingTopic + " (" + env.Source.Cluster + ")"
+	}
+	return env.CheckpointTopic + " (" + env.Target.Cluster + ")"
+}
+
+func (m *Mapping) genesis() Genesis {
+	env := m.env
+	return Genesis{
+		Subscription: env.Subscription, Mapping: env.Mapping, CreatedMs: time.Now().UnixMilli(),
+		Source: Ref{env.Source.Cluster, env.Source.Topic}, Target: Ref{env.Target.Cluster, env.Target.Topic},
+	}
+}
+
+// findGenesis returns the first genesis under the key: of two that were written
+// at once, the one that the topic holds first counts.
+func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) (*Genesis, error) {
+	var found *Genesis
+	var bad error
+	err := scan(ctx, client, topic, func(k string, value []byte) bool {
+		if k != key {
+			return true
+		}
+		g, err := DecodeGenesis(value)
+		found, bad = &g, err
+		return false
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+func (m *Mapping) writeGenesis(ctx context.Context, client *pulsar.Client, topic string, g Genesis) error {
+	w, err := openWriter(ctx, client, topic, "")
+	if err != nil {
+		return fmt.Errorf("write the genesis to %s: %w", topic, err)
+	}
+	defer w.close()
+	if err := w.append(ctx, g.Key(), g.Encode()); err != nil {
+		return fmt.Errorf("write the genesis to %s: %w", topic, err)
+	}
+	first, err := findGenesis(ctx, client, topic, g.Key())
+	if err != nil {
+		return err
+	}
+	if first == nil || !first.Agrees(g) {
+		return fmt.Errorf("another deployment wrote its genesis for %s to %s at the same time", g.Subscription, topic)
+	}
+	return nil
+}
+
+// ensureGuard records the guard at the target, at the end of every segment.
+func (m *Mapping) ensureGuard(ctx context.Context) error {
+	t, guard := m.env.Target, GuardName(m.env.Subscription)
+	subs, err := t.Admin.Subscriptions(ctx, t.Topic)
+	if err != nil {
+		return fmt.Errorf("subscriptions of %s: %w", t.Topic, err)
+	}
+	if !subs[guard].Recorded {
+		if err := t.Admin.RecordSubscription(ctx, t.Topic, guard); err != nil {
+			return fmt.Errorf("record guard %s: %w", guard, err)
+		}
+		if err := t.Admin.SkipAll(ctx, t.Topic, guard); err != nil {
+			return fmt.Errorf("move guard %s to the end: %w", guard, err)
+		}
+	}
+	m.env.metrics.setProtected(protectGuard, true)
+	return nil
+}
+
+// ensureSubscription records the subscription at the source. With start:
+// latest it is first created at the end of every segment, and recorded after:
+// the other way round it would begin at the earliest (observed, broker 5.0.1).
+func (m *Mapping) ensureSubscription(ctx context.Context, recorded bool) error {
+	src, sub := m.env.Source, m.env.Subscription
+	if !recorded && m.policy.Latest {
+		if err := m.subscribeLatest(ctx); err != nil {
+			return err
+		}
+	}
+	if err := src.Admin.RecordSubscription(ctx, src.Topic, sub); err != nil {
+		return fmt.Errorf("record subscription %s: %w", sub, err)
+	}
+	m.env.metrics.setProtected(protectSource, true)
+	return nil
+}
+
+// subscribeLatest goes over the segments until the layout stands still: a child
+// made in between has its cursor from its parents.
+func (m *Mapping) subscribeLatest(ctx context.Context) error {
+	done := map[uint64]bool{}
+	for {
+		snap, err := layoutcache.Lookup(ctx, m.watcher, m.env.Source.Topic)
+		if err != nil {
+			return err
+		}
+		todo := slices.DeleteFunc(slices.Clone(snap.Layout.Segments()), func(s *reroute.Segment) bool { return done[s.ID] })
+		if len(todo) == 0 {
+			return nil
+		}
+		for _, s := range todo {
+			topic := s.Topic(m.env.Source.Topic)
+			err := attachOnce(ctx, m.env.Source.Client, topic, m.env.Subscription, m.env.Instance, pulsar.PositionLatest)
+			if err != nil && !errors.Is(err, pulsar.ErrTopicNotFound) {
+				return err
+			}
+			done[s.ID] = true
+		}
+	}
+}

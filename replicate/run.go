@@ -1,0 +1,259 @@
+package replicate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// recordBytes: a record is written when this much was receipted since the last
+// one, even before the checkpoint interval is over.
+const recordBytes = 8 << 20
+
+// onEntry takes one source entry, in the order of the segment.
+func (m *Machine) onEntry(ev Event) {
+	e := ev.Entry
+	m.flow.arrived(e.raw.Held(), e.messages())
+	if e.pos.Compare(m.entries.last) <= 0 {
+		m.flow.released(e.raw.Held()) // delivered again; it is in flight or complete
+		m.refill()
+		return
+	}
+	m.entries.push(e)
+	m.progress()
+}
+
+// progress does what has become possible: the frontier passes complete entries,
+// the next entries are cut, permits are given.
+func (m *Machine) progress() {
+	m.pump()
+	if m.entries.advance(m.done) {
+		m.dirty = true
+	}
+	if m.bytesSince >= recordBytes && !m.writing && m.state != Settling {
+		m.write()
+	}
+	switch m.state {
+	case Running:
+		m.refill()
+	case Draining:
+		m.settle()
+	}
+}
+
+func (m *Machine) done(e *entry) {
+	m.flow.released(e.raw.Held())
+	m.emit(Effect{Kind: efDone, Entry: e})
+}
+
+func (m *Machine) refill() {
+	if m.hold != "" {
+		return
+	}
+	if n := m.flow.refill(); n > 0 {
+		m.emit(Effect{Kind: efFlow, N: n})
+	}
+}
+
+// pump cuts the entries that wait, in source order.
+func (m *Machine) pump() {
+	if m.state != Running || m.layout == nil {
+		return
+	}
+	for m.hold == "" && m.entries.uncut < len(m.entries.queue) {
+		e := m.entries.queue[m.entries.uncut]
+		if !m.begin(e) {
+			return
+		}
+		m.entries.uncut++
+	}
+}
+
+// begin routes one entry; false: the lane must not go past it.
+func (m *Machine) begin(e *entry) bool {
+	if e.pos.Compare(m.record.Frontier) <= 0 {
+		e.cut, e.outcome = true, Outcome{outcomeSkipped, "present"}
+		return true
+	}
+	if e.bad != nil && e.pos != m.cfg.Tolerate {
+		// Perhaps only this delivery is damaged: a new session reads it again.
+		m.result.Bad = &e.pos
+		m.result.Err = fmt.Errorf("entry %v: %w", e.pos, e.bad)
+		m.drain()
+		return false
+	}
+	switch v, reason := m.cut.judge(e); v {
+	case verdictSkip:
+		e.cut, e.outcome = true, Outcome{outcomeSkipped, reason}
+		return true
+	case verdictHold:
+		m.stopAt(e, reason)
+		return false
+	}
+	c := m.cut.cut(m.layout, e, nil)
+	if len(c.poison) > 0 && m.cfg.StopPoison {
+		m.stopAt(e, "unroutable ("+c.poison[0].reason+"), and on_unroutable is stop")
+		return false
+	}
+	m.take(e, c)
+	return true
+}
+
+func (m *Machine) stopAt(e *entry, why string) {
+	m.hold = fmt.Sprintf("entry %v: %s", e.pos, why)
+}
+
+// take hands the parts of an entry to their targets, and its poison to the
+// parking topic.
+func (m *Machine) take(e *entry, c cuts) {
+	e.cut = true
+	if e.outcome.Outcome != outcomeSplit {
+		e.outcome = c.outcome
+	}
+	e.opened = e.opened || c.opened
+	e.left += len(c.parts) + len(c.poison)
+	for _, p := range c.parts {
+		t := m.target(p.segment)
+		t.queue = append(t.queue, p)
+		m.flush(t)
+	}
+	for _, p := range c.poison {
+		m.parking++
+		m.emit(Effect{Kind: efPark, Poison: p})
+	}
+}
+
+func (m *Machine) onParked(ev Event) {
+	m.parking--
+	ev.Poison.entry.left--
+	m.progress()
+}
+
+// onLayout takes a newer layout of the target. It is adopted only when the
+// segments that it ends are settled: a key moves to a newer segment after all
+// its parts in the old one.
+func (m *Machine) onLayout(ev Event) {
+	m.missing = nil
+	if m.layout == nil {
+		m.layout = ev.Layout
+	} else {
+		m.pending = ev.Layout
+	}
+	if m.state == Recovering && len(m.targets) == 0 {
+		m.recover()
+		return
+	}
+	m.adopt()
+	m.progress()
+}
+
+// ending reports whether a newer layout ends the target.
+func (m *Machine) ending(id TargetID) bool {
+	return m.pending != nil && !activeIn(m.pending, id)
+}
+
+func activeIn(l *reroute.Layout, id TargetID) bool {
+	s := l.Segment(id.Segment)
+	return s != nil && !s.Sealed && s.CreatedAtMs == id.CreatedAtMs
+}
+
+// adopt switches to the newer layout once what it ends is settled, and cuts
+// what waited there again, before anything newer.
+func (m *Machine) adopt() {
+	if m.pending == nil || m.handover {
+		return
+	}
+	var ends []*target
+	ready := true
+	for _, t := range m.targets {
+		if !m.ending(t.id) {
+			continue
+		}
+		ends = append(ends, t)
+		if !t.settled() {
+			ready = false
+			if t.state == targetOpen {
+				m.claim(t) // answers "terminated" once no receipt can come any more
+			}
+		}
+	}
+	if !ready {
+		return
+	}
+	m.layout, m.pending = m.pending, nil
+	var moved []*part
+	for _, t := range ends {
+		moved = append(moved, t.queue...)
+		t.queue, t.state = nil, targetEnded
+		t.gen++ // a claim on its way has no meaning any more
+		m.emit(Effect{Kind: efRelease, Target: t.id})
+	}
+	m.recut(moved)
+}
+
+// recut routes parts again under the present layout, in source order.
+func (m *Machine) recut(moved []*part) {
+	slices.SortStableFunc(moved, func(a, b *part) int {
+		if a.entry.order != b.entry.order {
+			return int(int64(a.entry.order) - int64(b.entry.order))
+		}
+		return firstIndex(a) - firstIndex(b)
+	})
+	for _, p := range moved {
+		p.entry.left--
+		m.take(p.entry, m.cut.cut(m.layout, p.entry, p.indices))
+	}
+	if len(moved) > 0 {
+		m.emit(Effect{Kind: efRerouted, N: len(moved)})
+	}
+}
+
+func firstIndex(p *part) int {
+	if p.whole() {
+		return 0
+	}
+	return p.indices[0]
+}
+
+// onTargetMissing: the topic is gone, and a segment of it that still answers is
+// an orphan whose receipts are worth nothing (observed, broker 5.0.1). The
+// session ends; the next one waits for the topic.
+func (m *Machine) onTargetMissing(ev Event) {
+	m.missing = ev.Err
+	if m.state >= Recovering && len(m.targets) > 0 {
+		m.close(Result{Err: ev.Err})
+		return
+	}
+	m.layout, m.pending = nil, nil
+}
+
+// recover claims every target that the record lists and the layout still has.
+func (m *Machine) recover() {
+	if m.layout == nil {
+		return
+	}
+	for _, f := range slices.Clone(m.record.Floors) {
+		switch s := m.layout.Segment(f.Segment); {
+		case activeIn(m.layout, f.TargetID):
+			m.target(s).see(f.Pos)
+		case m.wasClean || s == nil || s.CreatedAtMs != f.CreatedAtMs:
+			m.record.dropFloor(f.TargetID)
+		}
+	}
+	m.recovered()
+}
+
+// recovered starts the copy when no claim is outstanding.
+func (m *Machine) recovered() {
+	if m.state != Recovering || m.layout == nil {
+		return
+	}
+	for _, t := range m.targets {
+		if t.state == targetClaiming || t.state == targetDeclaring {
+			return
+		}
+	}
+	m.enter(Running)
+	m.progress()
+}

@@ -1,0 +1,205 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/internal/pulsar/frame"
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
+)
+
+// claimTarget claims a target segment beside the driver, for as long as it
+// takes: CLAIM(T) of design 3.3.
+func (s *session) claimTarget(ef Effect) {
+	h := s.targets[ef.Target]
+	if h == nil {
+		h = &handle{topic: ef.Segment.Topic(s.lane.env.Target.Topic)}
+		s.targets[ef.Target] = h
+	}
+	if h.cancel != nil {
+		h.cancel()
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	h.cancel = cancel
+	old := h.producer
+	h.producer = nil
+	s.op(func(context.Context) {
+		defer cancel()
+		// The old handle's last receipts come before the answer to its close.
+		closeProducer(old)
+		s.claimUntil(ctx, ef.Target, ef.Gen, h)
+	})
+}
+
+func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handle) {
+	wait := newBackoff()
+	for {
+		c, err := claim(ctx, s.lane.env.Target.Client, h.topic, s.lane.name, s.targetSink(id, gen))
+		switch {
+		case err == nil:
+			s.lane.metrics.claims.Inc()
+			s.box.put(letter{
+				ev: Event{Kind: evClaimed, Target: id, Gen: gen, Pos: c.barrier, Seq: c.next},
+				do: func() { s.keep(ctx, h, c, gen) },
+			})
+			return
+		case terminated(err):
+			s.box.post(Event{Kind: evEnded, Target: id, Gen: gen})
+			return
+		case notFound(err):
+			s.box.post(Event{Kind: evGone, Target: id, Gen: gen})
+			return
+		case ctx.Err() != nil:
+			return
+		}
+		s.log.Warn("cannot take target segment, trying again", "topic", h.topic, "error", err)
+		if errors.Is(err, pulsar.ErrProducerBusy) && s.deposed() {
+			s.box.post(Event{Kind: evFailed, Err: errDeposed})
+			return
+		}
+		pause(ctx, wait.NextBackOff())
+	}
+}
+
+// keep stores a claimed producer, unless the machine has no use for it any more.
+func (s *session) keep(ctx context.Context, h *handle, c claimed, gen int) {
+	if ctx.Err() != nil && s.ctx.Err() == nil && h.producer != nil {
+		go closeProducer(c.producer)
+		return
+	}
+	h.producer, h.gen = c.producer, gen
+}
+
+// deposed reports whether the checkpoint topic, as far as it was read, knows a
+// newer epoch of the lane.
+func (s *session) deposed() bool {
+	rec, ok := s.lane.env.Records.Record(s.lane.name)
+	return ok && rec.Epoch > s.lane.epoch.Load()
+}
+
+func (s *session) targetSink(id TargetID, gen int) sink {
+	return sink{
+		receipt: func(seq uint64, pos Position) {
+			s.box.post(Event{Kind: evReceipt, Target: id, Gen: gen, Seq: seq, Pos: pos})
+		},
+		doubt: func(err error) {
+			s.box.post(Event{Kind: evDoubt, Target: id, Gen: gen, Err: err})
+		},
+	}
+}
+
+// send hands one part to the producer. The payload of a whole entry goes out as
+// it came in, with the checksum of its bytes carried over.
+func (s *session) send(ef Effect) {
+	h, p := s.targets[ef.Target], ef.Part
+	if h == nil || h.producer == nil || h.gen != ef.Gen {
+		return // its doubt is in the mailbox
+	}
+	out := pulsar.Outgoing{Sequence: p.seq, NumMessages: p.messages}
+	if p.metadata != nil {
+		out.Metadata, out.Payload = p.metadata, p.payload
+	} else {
+		patch := s.machine.cut.patch(p.entry, nil, p.stamp, p.setStamp)
+		s.scratch = frame.AppendPatched(s.scratch[:0], p.entry.raw.Metadata, &patch)
+		out.Metadata, out.Payload = s.scratch, p.entry.raw.Payload
+		out.PayloadCRC, out.HasPayloadCRC, out.Owner = p.entry.raw.PayloadCRC, true, p.entry.raw
+	}
+	if err := h.producer.Send(out); err != nil {
+		s.box.post(Event{Kind: evDoubt, Target: ef.Target, Gen: ef.Gen, Err: err})
+	}
+}
+
+func (s *session) release(id TargetID) {
+	h := s.targets[id]
+	if h == nil {
+		return
+	}
+	if h.cancel != nil {
+		h.cancel()
+	}
+	delete(s.targets, id)
+	s.op(func(context.Context) { closeProducer(h.producer) })
+}
+
+// claimCheckpoint takes the checkpoint topic as N(L) and reads it up to the
+// barrier: step 2 of OPEN, and what follows the loss of the producer.
+func (s *session) claimCheckpoint(ctx context.Context) {
+	env := s.lane.env
+	wait := newBackoff()
+	for {
+		c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, s.lane.name, s.checkpointSink())
+		if err == nil {
+			if err = env.Records.ReadTo(ctx, c.barrier); err == nil {
+				s.box.put(letter{ev: s.recordFound(), do: func() { s.checkpoint = &c }})
+				return
+			}
+			closeProducer(c.producer)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.Warn("cannot take the checkpoint topic, trying again", "error", err)
+		pause(ctx, wait.NextBackOff())
+	}
+}
+
+func (s *session) recordFound() Event {
+	ev := Event{Kind: evCheckpointClaimed}
+	if rec, ok := s.lane.env.Records.Record(s.lane.name); ok {
+		ev.Record = &rec
+	}
+	return ev
+}
+
+func (s *session) checkpointSink() sink {
+	return sink{
+		receipt: func(uint64, Position) {
+			s.lane.metrics.lastCheckpoint.Set(seconds(time.Now()))
+			s.box.post(Event{Kind: evRecordStored})
+		},
+		doubt: func(err error) {
+			s.box.put(letter{ev: Event{Kind: evCheckpointLost, Err: err}, do: s.dropCheckpoint})
+		},
+	}
+}
+
+// dropCheckpoint forgets the checkpoint producer; a second word of its death changes nothing.
+func (s *session) dropCheckpoint() {
+	if c := s.checkpoint; c != nil {
+		s.checkpoint = nil
+		s.op(func(context.Context) { closeProducer(c.producer) })
+	}
+}
+
+// writeRecord stores a record under the key N(L).
+func (s *session) writeRecord(rec Record) {
+	c := s.checkpoint
+	if c == nil {
+		return // its loss is in the mailbox
+	}
+	s.lane.epoch.Store(rec.Epoch)
+	md, err := keyed(s.lane.name, s.lane.name, c.next)
+	if err == nil {
+		err = c.producer.Send(pulsar.Outgoing{Sequence: c.next, NumMessages: 1, Metadata: md, Payload: rec.Encode()})
+	}
+	c.next++
+	if err != nil {
+		s.box.put(letter{ev: Event{Kind: evCheckpointLost, Err: fmt.Errorf("record: %w", err)}, do: s.dropCheckpoint})
+	}
+}
+
+// keyed is the metadata of an entry of geobridge's own on a regular topic.
+func keyed(producer, key string, seq uint64, properties ...*pulsarpb.KeyValue) ([]byte, error) {
+	return proto.Marshal(&pulsarpb.MessageMetadata{
+		ProducerName: proto.String(producer),
+		SequenceId:   proto.Uint64(seq),
+		PublishTime:  proto.Uint64(uint64(time.Now().UnixMilli())),
+		PartitionKey: proto.String(key),
+		Properties:   properties,
+	})
+}

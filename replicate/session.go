@@ -1,0 +1,290 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/layoutcache"
+)
+
+// session drives one Machine: it carries out effects and turns what happens
+// into events. All fields belong to the goroutine of run, but box.
+type session struct {
+	lane    *Lane
+	log     *slog.Logger
+	machine *Machine
+	box     *mailbox
+	ctx     context.Context // of the operations; ends with the session
+	ops     sync.WaitGroup
+
+	source                *pulsar.Consumer
+	checkpoint            *claimed
+	targets               map[TargetID]*handle
+	scratch               []byte
+	inflight, unreceipted int // as reported
+	ticks                 int
+	over                  bool
+	result                Result
+	layoutSeen            uint64 // the incarnation of the target that this session works with
+}
+
+// handle is the driver's side of one target segment.
+type handle struct {
+	topic    string
+	producer *pulsar.Producer
+	gen      int
+	cancel   context.CancelFunc // of the claim on its way
+}
+
+// run drives the session to its end. When ctx ends it drains; when hard ends it
+// gives up what is not drained yet.
+func (s *session) run(ctx, hard context.Context) Result {
+	opCtx, cancel := context.WithCancel(hard)
+	s.ctx = opCtx
+	defer s.finish(cancel)
+	defer s.lane.env.Target.Layout.Subscribe(s.onLayout)()
+	s.op(s.subscribe)
+
+	tick := time.NewTicker(s.lane.env.CheckpointInterval)
+	defer tick.Stop()
+	go s.follow(opCtx, ctx, tick.C)
+
+	var letters []letter
+	for !s.over {
+		var err error
+		if letters, err = s.box.take(hard, letters); err != nil {
+			return Result{Err: errors.Join(errNotDrained, s.result.Err)}
+		}
+		for i := range letters {
+			if letters[i].do != nil {
+				letters[i].do()
+			}
+			s.step(letters[i].ev)
+			letters[i] = letter{}
+		}
+		s.report()
+	}
+	return s.result
+}
+
+var errNotDrained = errors.New("not drained in time; nothing is lost, what was begun is copied again")
+
+// follow turns ticks, the order to stop, and finished parents into events.
+func (s *session) follow(session, stop context.Context, tick <-chan time.Time) {
+	stopping, parents, sealed := stop.Done(), s.lane.parentsDone, s.lane.sealed
+	for {
+		select {
+		case <-session.Done():
+			return
+		case <-stopping:
+			stopping = nil
+			s.box.post(Event{Kind: evStop})
+		case <-parents:
+			parents = nil
+			s.box.post(Event{Kind: evParentsDone})
+		case <-sealed:
+			sealed = nil
+			s.box.post(Event{Kind: evSealed})
+		case <-tick:
+			s.tick()
+		}
+	}
+}
+
+func (s *session) tick() {
+	s.lane.beat()
+	s.box.put(letter{ev: Event{Kind: evTick, Window: s.lane.env.Budget.Window()}, do: s.onTick})
+}
+
+// step lets the machine take one event, and does what it asks.
+func (s *session) step(ev Event) {
+	for _, ef := range s.machine.Step(ev) {
+		s.apply(ef)
+	}
+}
+
+func (s *session) apply(ef Effect) {
+	switch ef.Kind {
+	case efClaimCheckpoint:
+		s.op(s.claimCheckpoint)
+	case efWriteRecord:
+		s.writeRecord(ef.Record)
+	case efFlow:
+		if err := s.source.Flow(uint32(ef.N)); err != nil {
+			s.log.Debug("flow", "error", err) // its Closed follows
+		}
+	case efAck:
+		s.source.AckCumulative(ef.Pos, func(err error) { s.box.post(Event{Kind: evAcked, Err: err}) })
+	case efProbe:
+		s.op(s.probe)
+	case efClaim:
+		s.claimTarget(ef)
+	case efSend:
+		s.send(ef)
+	case efRelease:
+		s.release(ef.Target)
+	case efPark:
+		p := ef.Poison
+		s.op(func(ctx context.Context) { s.park(ctx, p) })
+	case efReceipted:
+		s.lane.metrics.receipted(ef.Part)
+	case efDone:
+		s.complete(ef.Entry)
+	case efRerouted:
+		s.lane.metrics.reroutes.Add(float64(ef.N))
+	case efClose:
+		s.over, s.result = true, ef.Result
+	}
+}
+
+// op runs one operation beside the driver; it ends with the session.
+func (s *session) op(f func(context.Context)) {
+	s.ops.Add(1)
+	go func() {
+		defer s.ops.Done()
+		f(s.ctx)
+	}()
+}
+
+// finish closes what is open, in the order that lets a successor in soonest.
+func (s *session) finish(cancel context.CancelFunc) {
+	cancel()
+	s.ops.Wait()
+	var closing sync.WaitGroup
+	for _, h := range s.targets {
+		closing.Go(func() { closeProducer(h.producer) })
+	}
+	closing.Wait()
+	if s.checkpoint != nil {
+		closeProducer(s.checkpoint.producer)
+	}
+	if s.source != nil {
+		ctx, stop := context.WithTimeout(context.Background(), closeTimeout)
+		defer stop()
+		_ = s.source.Close(ctx) // dead either way
+	}
+	s.account(0, 0)
+	s.lane.metrics.left(s.lane.name)
+}
+
+// subscribe attaches to the source segment, with the subscription recorded
+// before; only the broker's election decides who reads.
+func (s *session) subscribe(ctx context.Context) {
+	env := s.lane.env
+	consumer, err := env.Source.Client.Subscribe(ctx, pulsar.SubscribeOptions{
+		Topic: s.lane.topic, Subscription: env.Subscription, ConsumerName: env.Instance,
+		Type: pulsar.Failover, Durable: true, Position: pulsar.PositionEarliest,
+	}, sourceEvents{s})
+	if err != nil {
+		s.box.post(Event{Kind: evFailed, Err: fmt.Errorf("subscribe to %s: %w", s.lane.topic, err)})
+		return
+	}
+	s.box.put(letter{ev: Event{Kind: evSubscribed}, do: func() { s.source = consumer }})
+}
+
+// sourceEvents listens to the source consumer, from its connection's read loop.
+type sourceEvents struct{ s *session }
+
+func (e sourceEvents) Message(m pulsar.Message) {
+	e.s.lane.metrics.readBytes.Add(float64(m.Entry.Size()))
+	e.s.box.post(Event{Kind: evEntry, Entry: &entry{pos: m.ID, raw: m.Entry, info: m.Info, bad: m.Err}})
+}
+
+func (e sourceEvents) ActiveChanged(active bool) {
+	kind := evInactive
+	if active {
+		kind = evActive
+	}
+	e.s.box.post(Event{Kind: kind})
+}
+
+// EndOfTopic is a hint that sometimes is missing: the backlog is what counts.
+func (e sourceEvents) EndOfTopic() {}
+
+func (e sourceEvents) Closed(err error) {
+	if err == nil {
+		err = pulsar.ErrClosed
+	}
+	e.s.box.post(Event{Kind: evSourceClosed, Err: err})
+}
+
+// probe asks whether the sealed source segment was read to its end.
+func (s *session) probe(ctx context.Context) {
+	stats, err := s.source.Stats(ctx)
+	if err == nil && stats.Backlog == 0 {
+		s.box.post(Event{Kind: evDrained})
+	}
+}
+
+// onLayout is told of the target's layouts, by the cache's goroutine.
+func (s *session) onLayout(snap *layoutcache.Snapshot) {
+	switch snap.State {
+	case layoutcache.Live:
+		s.box.put(letter{ev: Event{Kind: evLayout, Layout: snap.Layout}, do: func() { s.sameTopic(snap.Incarnation) }})
+	case layoutcache.Missing:
+		s.box.post(Event{Kind: evTargetMissing, Err: fmt.Errorf("target topic %s does not exist", s.lane.env.Target.Topic)})
+	}
+}
+
+// sameTopic tells the machine when the target was deleted and made again.
+func (s *session) sameTopic(incarnation uint64) {
+	if s.layoutSeen != 0 && s.layoutSeen != incarnation {
+		s.step(Event{Kind: evTargetMissing, Err: fmt.Errorf("target topic %s was deleted and created again", s.lane.env.Target.Topic)})
+	}
+	s.layoutSeen = incarnation
+}
+
+// complete counts a source entry and lets its memory go.
+func (s *session) complete(e *entry) {
+	s.lane.metrics.complete(e)
+	if e.bad == nil {
+		s.lane.metrics.copiedTo(s.lane.name, int64(e.info.PublishTime))
+	}
+	e.raw.Release()
+}
+
+// account brings the budget and the gauges up to date with the machine.
+func (s *session) account(held, unreceipted int) {
+	if d := held - s.inflight; d != 0 {
+		s.inflight = held
+		s.lane.env.Budget.Add(d)
+		s.lane.metrics.inflight.Add(float64(d))
+	}
+	if d := unreceipted - s.unreceipted; d != 0 {
+		s.unreceipted = unreceipted
+		s.lane.metrics.unreceipted.Add(float64(d))
+	}
+}
+
+// report publishes where the session stands.
+func (s *session) report() {
+	s.account(s.machine.flow.held, s.machine.unreceipted())
+	s.lane.show(s.machine)
+}
+
+// idleTicks is how often, in ticks, an idle lane asks whether the source has
+// anything that it was not given.
+const idleTicks = 5
+
+// onTick runs in the driver with each tick.
+func (s *session) onTick() {
+	s.lane.publish(s.machine)
+	if s.ticks++; s.ticks%idleTicks == 0 && s.machine.idle() {
+		s.op(s.confirmIdle)
+	}
+}
+
+// confirmIdle: an empty backlog means that all that was published by now is copied.
+func (s *session) confirmIdle(ctx context.Context) {
+	now := time.Now()
+	if stats, err := s.source.Stats(ctx); err == nil && stats.Backlog == 0 {
+		s.lane.metrics.copiedTo(s.lane.name, now.UnixMilli())
+	}
+}
+
+var _ pulsar.ConsumerHandler = sourceEvents{}

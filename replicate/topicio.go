@@ -1,0 +1,191 @@
+package replicate
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
+)
+
+// writer appends keyed entries to one of geobridge's own regular topics, one at
+// a time.
+type writer struct {
+	producer *pulsar.Producer
+	events   *writerEvents
+	next     uint64
+}
+
+type writerEvents struct {
+	receipts chan Position
+	failed   chan error
+}
+
+func (w *writerEvents) Receipt(_ uint64, pos pulsar.MessageID) {
+	if pos.Missing() {
+		w.fail(fmt.Errorf("receipt without a position"))
+		return
+	}
+	select {
+	case w.receipts <- pos:
+	default:
+	}
+}
+func (w *writerEvents) SendError(_ uint64, err error) { w.fail(err) }
+func (w *writerEvents) BrokerClosed(err error)        { w.fail(err) }
+func (w *writerEvents) Closed(err error)              { w.fail(err) }
+func (w *writerEvents) fail(err error) {
+	select {
+	case w.failed <- err:
+	default:
+	}
+}
+
+// openWriter opens a producer on a regular topic, which the broker creates if it
+// is missing and may be created so. An empty name lets the broker choose one.
+func openWriter(ctx context.Context, client *pulsar.Client, topic, name string) (*writer, error) {
+	events := &writerEvents{receipts: make(chan Position, 1), failed: make(chan error, 1)}
+	p, err := client.OpenProducer(ctx, pulsar.ProducerOptions{Topic: topic, Name: name}, events)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{producer: p, events: events, next: uint64(p.LastSequenceID() + 1)}, nil
+}
+
+func (w *writer) append(ctx context.Context, key string, value []byte, properties ...*pulsarpb.KeyValue) error {
+	metadata, err := keyed(w.producer.Name(), key, w.next, properties...)
+	if err != nil {
+		return err
+	}
+	if err := w.producer.Send(pulsar.Outgoing{Sequence: w.next, NumMessages: 1, Metadata: metadata, Payload: value}); err != nil {
+		return err
+	}
+	w.next++
+	select {
+	case <-w.events.receipts:
+		return nil
+	case err := <-w.events.failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *writer) close() { closeProducer(w.producer) }
+
+// reader reads a regular topic from its earliest entry, non-durable, compacted.
+type reader struct {
+	consumer *pulsar.Consumer
+	events   *readerEvents
+	used     int
+	seen     Position
+}
+
+// readPermits is how many entries a reader asks for at once.
+const readPermits = 1000
+
+func openReader(ctx context.Context, client *pulsar.Client, topic string) (*reader, error) {
+	events := &readerEvents{box: make(chan pulsar.Message, 4*readPermits), done: make(chan error, 1)}
+	start := pulsar.Earliest()
+	consumer, err := client.Subscribe(ctx, pulsar.SubscribeOptions{
+		Topic: topic, Subscription: "geobridge-read-" + strings.ToLower(rand.Text()),
+		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start, ReadCompacted: true,
+	}, events)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{consumer: consumer, events: events, seen: noPosition()}
+	if err := consumer.Flow(readPermits); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// next waits for an entry; the caller releases it. ok is false if none came
+// within wait (0: for ever).
+func (r *reader) next(ctx context.Context, wait time.Duration) (m pulsar.Message, ok bool, err error) {
+	var late <-chan time.Time
+	if wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case m = <-r.events.box:
+	default:
+		select {
+		case m = <-r.events.box:
+		case err := <-r.events.done:
+			return m, false, err
+		case <-late:
+			return m, false, nil
+		case <-ctx.Done():
+			return m, false, ctx.Err()
+		}
+	}
+	r.seen = m.ID
+	if r.used++; r.used >= readPermits/2 {
+		err = r.consumer.Flow(uint32(r.used))
+		r.used = 0
+	}
+	return m, true, err
+}
+
+func (r *reader) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = r.consumer.Close(ctx) // dead either way
+}
+
+// scan reads a topic to its end, or until f says it has seen enough.
+func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key string, value []byte) (more bool)) error {
+	r, err := openReader(ctx, client, topic)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for {
+		m, ok, err := r.next(ctx, endPoll)
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			more := f(string(m.Info.PartitionKey), m.Entry.Payload)
+			m.Entry.Release()
+			if !more {
+				return nil
+			}
+		default:
+			if end, err := atEnd(ctx, r.consumer, r.seen); err != nil || end && len(r.events.box) == 0 {
+				return err
+			}
+		}
+	}
+}
+
+// readerEvents hands messages to a channel that its permits cannot overfill.
+type readerEvents struct {
+	box  chan pulsar.Message
+	done chan error
+}
+
+func (e *readerEvents) Message(m pulsar.Message) {
+	select {
+	case e.box <- m:
+	default: // the broker overdrew the permits fourfold: the reader starts over
+		m.Entry.Release()
+		e.Closed(fmt.Errorf("more than %d unread entries", cap(e.box)))
+	}
+}
+func (e *readerEvents) ActiveChanged(bool) {}
+func (e *readerEvents) EndOfTopic()        {}
+func (e *readerEvents) Closed(err error) {
+	select {
+	case e.done <- err:
+	default:
+	}
+}
