@@ -15,10 +15,11 @@ const maxAckIDs = 1000
 // AckCumulative acknowledges everything up to and including id. Where done is
 // set, the broker is asked for a receipt, and done is called once: with nil, the
 // broker's refusal, ErrTimeout (a broker never answers for a consumer it no
-// longer knows), or the error that ended the consumer. It is called from the
-// read loop or, when it is clear at once that nothing was sent, before
-// AckCumulative returns; it must not block. A Key_Shared subscription answers
-// well and ignores it (broker 5.0.1, observed).
+// longer knows), or the error that ended the consumer. It is called like the
+// handler, never beside it, and before Closed; or, when it is clear at once that
+// nothing was sent (ErrNotSent), before AckCumulative returns. It must not
+// block. A Key_Shared subscription answers well and ignores a cumulative
+// acknowledgement (broker 5.0.1, observed).
 func (s *Consumer) AckCumulative(id MessageID, done func(error)) {
 	s.ack(pulsarpb.CommandAck_Cumulative, []MessageID{id}, done)
 }
@@ -85,18 +86,18 @@ func (s *Consumer) ack(t pulsarpb.CommandAck_AckType, ids []MessageID, done func
 		return
 	}
 	if err := s.conn.out.command(cmd); err != nil {
-		s.acked(request, notSent(err))
+		s.acks.finish(request, notSent(err))
 	}
 }
 
 // acked matches a receipt with its acknowledgement.
 func (s *Consumer) acked(request uint64, err error) {
-	if done := s.acks.take(request); done != nil {
-		done(err)
-	}
+	s.deliver.hold(func() { s.acks.finish(request, err) })
 }
 
-func (s *Consumer) expire(now time.Time) { s.acks.expire(now) }
+func (s *Consumer) expire(now time.Time) {
+	s.deliver.hold(func() { s.acks.expire(now) })
+}
 
 // ackBook holds the acknowledgements that wait for a receipt, oldest first.
 // Its zero value is ready.
@@ -126,15 +127,18 @@ func (b *ackBook) add(request uint64, at time.Time, done func(error)) error {
 	return nil
 }
 
-func (b *ackBook) take(request uint64) func(error) {
+// finish ends an acknowledgement, if it still waits.
+func (b *ackBook) finish(request uint64, err error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	done := b.waiting[request]
 	delete(b.waiting, request)
 	if len(b.waiting) == 0 {
 		b.order = b.order[:0]
 	}
-	return done
+	b.mu.Unlock()
+	if done != nil {
+		done(err)
+	}
 }
 
 // expire fails what is due.

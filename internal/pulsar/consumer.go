@@ -232,7 +232,7 @@ func (s *Consumer) kill(err error) error {
 	err = s.err
 	s.mu.Unlock()
 	s.conn.disown(func(h *handles) { delete(h.consumers, s.id) })
-	s.acks.fail(err)
+	s.deliver.hold(func() { s.acks.fail(err) })
 	return err
 }
 

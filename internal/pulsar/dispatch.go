@@ -83,7 +83,8 @@ func (c *conn) dispatchMessage(f *frame.Frame) {
 	consumer.message(m)
 }
 
-// dispatchReply handles what answers a request id.
+// dispatchReply handles what answers a request id. A command may come without
+// its body: its request id reads as 0 then, which no request has.
 func (c *conn) dispatchReply(cmd *pulsarpb.BaseCommand) bool {
 	r := result{cmd: cmd}
 	var id uint64
@@ -105,14 +106,17 @@ func (c *conn) dispatchReply(cmd *pulsarpb.BaseCommand) bool {
 	case pulsarpb.BaseCommand_LOOKUP_RESPONSE:
 		id = cmd.GetLookupTopicResponse().GetRequestId()
 	case pulsarpb.BaseCommand_CONSUMER_STATS_RESPONSE:
-		s := cmd.GetConsumerStatsResponse()
-		id, r.err = s.GetRequestId(), refusal(s.ErrorCode, s.GetErrorMessage())
+		if s := cmd.GetConsumerStatsResponse(); s != nil {
+			id, r.err = s.GetRequestId(), refusal(s.ErrorCode, s.GetErrorMessage())
+		}
 	case pulsarpb.BaseCommand_GET_SCHEMA_RESPONSE:
-		s := cmd.GetGetSchemaResponse()
-		id, r.err = s.GetRequestId(), refusal(s.ErrorCode, s.GetErrorMessage())
+		if s := cmd.GetGetSchemaResponse(); s != nil {
+			id, r.err = s.GetRequestId(), refusal(s.ErrorCode, s.GetErrorMessage())
+		}
 	case pulsarpb.BaseCommand_GET_OR_CREATE_SCHEMA_RESPONSE:
-		s := cmd.GetGetOrCreateSchemaResponse()
-		id, r.err = s.GetRequestId(), refusal(s.ErrorCode, s.GetErrorMessage())
+		if s := cmd.GetGetOrCreateSchemaResponse(); s != nil {
+			id, r.err = s.GetRequestId(), refusal(s.ErrorCode, s.GetErrorMessage())
+		}
 	default:
 		return false
 	}
@@ -160,7 +164,7 @@ func (c *conn) dispatchHandle(cmd *pulsarpb.BaseCommand) bool {
 		}
 	case pulsarpb.BaseCommand_ACK_RESPONSE:
 		a := cmd.GetAckResponse()
-		if h := c.consumer(a.GetConsumerId()); h != nil {
+		if h := c.consumer(a.GetConsumerId()); h != nil && a != nil {
 			h.acked(a.GetRequestId(), refusal(a.Error, a.GetMessage()))
 		}
 	case pulsarpb.BaseCommand_ACTIVE_CONSUMER_CHANGE:

@@ -40,6 +40,13 @@ func (g *gate) call(f func()) {
 	}
 }
 
+// hold keeps the gate shut while f runs, whatever its state.
+func (g *gate) hold(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
 // close makes the last call, if the gate was open.
 func (g *gate) close(last func()) {
 	g.mu.Lock()
