@@ -1,0 +1,121 @@
+package witness
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/geobridge/geobridge/e2e/order"
+)
+
+// Consume describes a group of Stream consumers.
+type Consume struct {
+	URL          string `json:"url"`
+	Topic        string `json:"topic"`
+	Subscription string `json:"subscription"`
+	Consumers    int    `json:"consumers"`
+	PrivateKey   string `json:"privateKey,omitempty"` // PEM file: decrypt
+}
+
+// Consumption is a running Consume, judged as it goes.
+type Consumption struct {
+	*state
+	w       *Witness
+	id      int64
+	checker *order.Checker
+	froms   map[string]int // replicated_from → messages
+	shares  map[string]int // consumer → messages
+}
+
+// Consume subscribes and reads from the earliest message on.
+func (w *Witness) Consume(ctx context.Context, spec Consume) (*Consumption, error) {
+	c := &Consumption{state: newState(), w: w, checker: order.New(), froms: map[string]int{}, shares: map[string]int{}}
+	id, err := w.send("consume", spec, c.handle)
+	if err != nil {
+		return nil, err
+	}
+	c.id = id
+	return c, c.waitReady(ctx)
+}
+
+func (c *Consumption) handle(e event) {
+	c.update(func() {
+		if c.common(e) {
+			return
+		}
+		for _, item := range e.Items { // consumer position replicatedFrom id key seq
+			fields := strings.Fields(item)
+			if len(fields) != 6 {
+				c.err = fmt.Errorf("an arrival in %q", item)
+				return
+			}
+			m, err := parseMessage(fields[3:])
+			if err != nil {
+				c.err = err
+				return
+			}
+			c.checker.Arrived(m, fields[1])
+			c.froms[fields[2]]++
+			c.shares[fields[0]]++
+		}
+	})
+}
+
+// Expect is a sink for Produce: what it is told has to arrive here.
+func (c *Consumption) Expect(m order.Message, receipted bool) {
+	c.update(func() {
+		if receipted {
+			c.checker.Published(m)
+		} else {
+			c.checker.Maybe(m)
+		}
+	})
+}
+
+// WaitAll blocks until all that was published has arrived.
+func (c *Consumption) WaitAll(ctx context.Context) error {
+	return c.wait(ctx, func() bool { return c.checker.Waiting() == 0 }, c.describe)
+}
+
+// WaitDistinct blocks until n different messages have arrived.
+func (c *Consumption) WaitDistinct(ctx context.Context, n int) error {
+	return c.wait(ctx, func() bool { return c.checker.Distinct() >= n }, c.describe)
+}
+
+// Distinct is the number of different messages that have arrived.
+func (c *Consumption) Distinct() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.checker.Distinct()
+}
+
+// Report judges what has arrived so far.
+func (c *Consumption) Report() order.Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.checker.Report()
+}
+
+// ReplicatedFrom counts the arrivals by their replicated_from ("-" for none).
+func (c *Consumption) ReplicatedFrom() map[string]int { return c.copyOf(c.froms) }
+
+// Shares counts the arrivals by consumer.
+func (c *Consumption) Shares() map[string]int { return c.copyOf(c.shares) }
+
+func (c *Consumption) copyOf(m map[string]int) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]int{}
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// Stop closes the consumers.
+func (c *Consumption) Stop(ctx context.Context) error { return c.w.stop(ctx, c.id) }
+
+func (c *Consumption) describe() string {
+	r := c.checker.Report()
+	return fmt.Sprintf("%s; trouble: %v; first missing: %v", r, c.trouble, r.Lost[:min(len(r.Lost), 5)])
+}

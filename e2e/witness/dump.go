@@ -1,0 +1,76 @@
+package witness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Entry is one entry as a segment stores it, opened by Pulsar's own decoders.
+type Entry struct {
+	Position       string            `json:"position"` // ledger:entry
+	Producer       string            `json:"producer"`
+	Sequence       uint64            `json:"sequence"`
+	Published      uint64            `json:"published"` // publish_time, ms
+	ReplicatedFrom string            `json:"replicatedFrom"`
+	Key            *string           `json:"key"`   // outer partition_key
+	Batch          bool              `json:"batch"` // num_messages_in_batch is set
+	Count          int               `json:"count"`
+	Compression    string            `json:"compression"`
+	Uncompressed   int               `json:"uncompressed"`
+	HashMin        int               `json:"hashMin"` // −1: not set
+	HashMax        int               `json:"hashMax"`
+	Encrypted      bool              `json:"encrypted"`
+	Txn            bool              `json:"txn"` // a transaction id is set
+	Properties     map[string]string `json:"properties"`
+	Doubled        string            `json:"doubled"` // a property that is there twice
+	Size           int               `json:"size"`    // of the stored payload
+	Digest         string            `json:"digest"`  // of the stored payload
+	Messages       []StoredMessage   `json:"messages"`
+}
+
+// StoredMessage is one message of an Entry; the halves of its key's hash come
+// from Pulsar's Murmur3_32Hash.
+type StoredMessage struct {
+	ID          string  `json:"id"`
+	Key         *string `json:"key"`
+	SegmentHash int     `json:"segmentHash"`
+	BucketHash  int     `json:"bucketHash"`
+}
+
+// Dump reads all stored entries of one segment topic under a subscription of
+// its own. backlog tells how much of that subscription is not acknowledged
+// yet; it is polled to find the end.
+func (w *Witness) Dump(ctx context.Context, url, segmentTopic, subscription string, backlog func(context.Context) (int64, error)) ([]Entry, error) {
+	s := newState()
+	var entries []Entry
+	id, err := w.send("dump", map[string]string{"url": url, "topic": segmentTopic, "subscription": subscription}, func(e event) {
+		s.update(func() {
+			if s.common(e) {
+				return
+			}
+			var entry Entry
+			if err := json.Unmarshal(e.raw, &entry); err != nil {
+				s.err = err
+				return
+			}
+			entries = append(entries, entry)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.waitReady(ctx); err != nil {
+		return nil, fmt.Errorf("dump %s: %w", segmentTopic, err)
+	}
+	err = pollZero(ctx, backlog, s)
+	if err != nil {
+		return nil, fmt.Errorf("dump %s: %w", segmentTopic, err)
+	}
+	if err := w.stop(ctx, id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return entries, s.err
+}
