@@ -25,7 +25,7 @@ type Frame struct {
 type MessageCommand struct {
 	ConsumerID      uint64
 	Ledger, Entry   int64
-	Partition       int32 // -1 if absent
+	Partition       int32 // -1 if absent, and on segments
 	BatchIndex      int32 // -1 if absent
 	RedeliveryCount uint32
 	AckSet          []int64

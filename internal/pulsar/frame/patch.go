@@ -36,10 +36,11 @@ const (
 // edit is the part of the surgery that a Patch does not cover: the fields that
 // differ between a batch and what is cut out of it.
 type edit struct {
-	sequence, highest, numMessages, uncompressed, eventTime, keyB64, nullValue, nullKey intEdit
-	key, ordering                                                                       bytesEdit
-	properties                                                                          propertiesEdit
-	dropCompacted                                                                       bool
+	sequence, highest, numMessages, compression, uncompressed, eventTime intEdit
+	keyB64, nullValue, nullKey                                           intEdit
+	key, ordering                                                        bytesEdit
+	properties                                                           propertiesEdit
+	dropCompacted                                                        bool
 }
 
 type intEdit struct {
@@ -81,7 +82,7 @@ func (o *op) append(dst []byte) []byte {
 	return protowire.AppendBytes(dst, o.val)
 }
 
-const maxOps = 18
+const maxOps = 20
 
 // script is the list of all changes, by field number.
 type script struct {
@@ -125,6 +126,7 @@ func (s *script) compile(p *Patch, e *edit) {
 		s.bytes(mdReplicatedFrom, bytesEdit{set, p.ReplicatedFrom})
 	}
 	s.bytes(mdPartitionKey, e.key)
+	s.ints(mdCompression, e.compression)
 	s.ints(mdUncompressedSize, e.uncompressed)
 	s.ints(mdNumMessages, e.numMessages)
 	s.ints(mdEventTime, e.eventTime)

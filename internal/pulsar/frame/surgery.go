@@ -212,22 +212,24 @@ func (m *Message) varint(num protowire.Number) (v uint64, ok bool) {
 // the message's or none; event_time, sequence_id, null_value and
 // null_partition_key are the message's, or else the outer ones; all others are
 // the outer ones. highest_sequence_id speaks of a batch and is dropped. The
-// codec stays. The stamp is the batch's unless p sets it. The error is an
+// codec stays, unless there is nothing to compress. The stamp is the batch's unless p sets it. The error is an
 // *UndecodableError.
 func (b *Batch) Single(metadata []byte, info *Info, index int, p *Patch) (md, payload []byte, err error) {
 	if index < 0 || index >= len(b.Messages) {
 		return nil, nil, undecodable(ReasonIndex, fmt.Errorf("%d of %d", index, len(b.Messages)))
 	}
 	m := &b.Messages[index]
-	if payload, err = compress(info.Compression, m.Payload); err != nil {
-		return nil, nil, err
-	}
 	e := edit{
 		numMessages:   intEdit{change: drop},
 		highest:       intEdit{change: drop},
-		uncompressed:  sizeEdit(info, len(m.Payload)),
+		uncompressed:  intEdit{set, uint64(len(m.Payload))}, // Java's unbatched entries have it always
 		properties:    propertiesEdit{change: set, single: m.Meta},
 		dropCompacted: true,
+	}
+	if len(m.Payload) == 0 { // as Java: nothing to compress, and null values are empty
+		e.compression.change, payload = drop, []byte{}
+	} else if payload, err = compress(info.Compression, m.Payload); err != nil {
+		return nil, nil, err
 	}
 	e.takeKey(m)
 	m.overlay(smEventTime, &e.eventTime)

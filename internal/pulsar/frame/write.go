@@ -55,7 +55,7 @@ func AppendSend(dst []byte, s *SendCommand, metadata []byte, payloadLen int, pay
 }
 
 // AppendMessage appends all of a MESSAGE frame but the payload: the broker's
-// side of AppendSend.
+// side of AppendSend. BatchIndex is not written: the broker writes none.
 func AppendMessage(dst []byte, m *MessageCommand, metadata []byte, payloadLen int, payloadCRC uint32) []byte {
 	start := len(dst)
 	dst = openCommand(dst, pulsarpb.BaseCommand_MESSAGE, 9)
@@ -65,12 +65,7 @@ func AppendMessage(dst []byte, m *MessageCommand, metadata []byte, payloadLen in
 	dst = append(dst, 2<<3|byte(protowire.BytesType), 0)
 	dst = varint(dst, 1, uint64(m.Ledger))
 	dst = varint(dst, 2, uint64(m.Entry))
-	if m.Partition >= 0 {
-		dst = varint(dst, 3, uint64(m.Partition))
-	}
-	if m.BatchIndex >= 0 {
-		dst = varint(dst, 4, uint64(m.BatchIndex))
-	}
+	dst = varint(dst, 3, uint64(int64(m.Partition))) // the broker writes its -1 out
 	dst[id+1] = byte(len(dst) - id - 2)
 	if m.RedeliveryCount > 0 {
 		dst = varint(dst, 3, uint64(m.RedeliveryCount))
