@@ -20,6 +20,8 @@ func Fold(prev *Snapshot, u Update) (next *Snapshot, changed bool) {
 		prev = &Snapshot{}
 	}
 	switch {
+	case errors.Is(u.Err, ErrTopicNotFound) && prev.State == Missing && errors.Is(prev.Err, ErrTopicNotFound):
+		return prev, false // found missing again, in whatever words
 	case errors.Is(u.Err, ErrTopicNotFound):
 		next = prev.missing(u.Err)
 	case u.Err != nil:

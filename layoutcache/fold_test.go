@@ -80,6 +80,8 @@ func TestFold(t *testing.T) {
 			changed: true, state: Live, epoch: 7, incarnation: 2},
 		{name: "not found at first", last: notFound, changed: true, state: Missing, err: ErrTopicNotFound},
 		{name: "still not found", history: []Update{notFound}, last: notFound, state: Missing, err: ErrTopicNotFound},
+		{name: "still not found, in other words", history: []Update{notFound}, last: Update{Err: ErrTopicNotFound}, state: Missing, err: ErrTopicNotFound},
+		{name: "not found, after the connection was lost", history: []Update{notFound, lost}, last: notFound, changed: true, state: Missing, err: ErrTopicNotFound},
 		{name: "deleted", history: []Update{first}, last: notFound, changed: true, state: Missing, incarnation: 1, err: ErrTopicNotFound},
 		{name: "back, recreated", history: []Update{first, notFound}, last: update(0, whole(0, 500)),
 			changed: true, state: Live, epoch: 0, incarnation: 2},

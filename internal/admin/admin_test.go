@@ -127,10 +127,10 @@ func TestErrors(t *testing.T) {
 		{"conflict", answer{409, `{"reason":"Scalable topic already exists: topic://t/n/x"}`}, ErrConflict, "Scalable topic already exists: topic://t/n/x"},
 		{"refused", answer{412, `{"reason":"bad number"}`}, ErrRefused, "bad number"},
 		{"server", answer{500, trace}, ErrServer, "it broke"},
-		{"gateway", answer{503, ""}, ErrUnreachable, "503 Service Unavailable"},
+		{"gateway", answer{503, ""}, ErrUnreachable, "Service Unavailable"},
 		{"too long a reason", answer{500, strings.Repeat("x", 1000)}, ErrServer, strings.Repeat("x", 300) + "…"},
-		{"redirect without target", answer{307, ""}, ErrServer, "307 Temporary Redirect"},
-		{"success that is none", answer{300, ""}, ErrServer, "300 Multiple Choices"},
+		{"redirect without target", answer{307, ""}, ErrServer, "Temporary Redirect"},
+		{"success that is none", answer{300, ""}, ErrServer, "Multiple Choices"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, seen := serve(t, Options{}, tc.answer)

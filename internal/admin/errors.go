@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/rest"
@@ -89,6 +90,7 @@ func oneLine(e rest.Error) string {
 		reason = message
 	}
 	reason, _, _ = strings.Cut(reason, "\n")
+	reason = strings.TrimPrefix(reason, strconv.Itoa(e.Code)+" ") // of a status line, where there is no body
 	if reason == "" || strings.HasPrefix(reason, "<") {
 		reason = http.StatusText(e.Code)
 	}
