@@ -64,7 +64,7 @@ func (r *reader) readCluster(key string, o *object) Cluster {
 	if o.require("admin_url", "subscriptions are recorded through it, http://host:8080 or https://host:8443") {
 		o.url("admin_url", &c.AdminURL, normalAdminURL)
 	}
-	o.text("listener_name", &c.ListenerName, matching(`[A-Za-z0-9._-]{1,200}`, "must be letters, digits, dots, _ and -"))
+	o.text("listener_name", &c.ListenerName, letters("._-", 200, "must be letters, digits, dots, _ and -"))
 	o.number("connections_per_broker", &c.ConnectionsPerBroker, 1, 64)
 	o.duration("connect_timeout", &c.ConnectTimeout, 100*time.Millisecond, 10*time.Minute)
 	o.duration("operation_timeout", &c.OperationTimeout, time.Second, 10*time.Minute)

@@ -68,12 +68,12 @@ func readVerifyStamps(o *object, v *VerifyStamps) {
 
 func (r *reader) readMapping(o *object, m *Mapping, cfg *Config) placed {
 	if o.require("name", "it is how commands and metrics call the mapping") {
-		o.text("name", &m.Name, checkMappingName())
+		o.text("name", &m.Name, checkMappingName)
 		if o.isEmptyText(o.take("name")) {
 			r.fail(o.at("name"), o.sub("name"), "must not be empty")
 		}
 	}
-	o.text("subscription", &m.Subscription, checkSubscription())
+	o.text("subscription", &m.Subscription, checkSubscription)
 	p := placed{Mapping: m, entry: o}
 	p.from, p.to = r.readEnds(o, m, cfg.Clusters)
 	readChoices(o, m)

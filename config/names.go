@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,49 +13,53 @@ import (
 // A check returns what is wrong with a value, and what to do about it; "" if nothing is.
 type check func(string) string
 
-func matching(pattern, must string) check {
-	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
+// letters is a check for 1 to limit ASCII letters, digits and the characters of extra.
+func letters(extra string, limit int, must string) check {
 	return func(s string) string {
-		if re.MatchString(s) {
+		if isLetters(s, extra, limit) {
 			return ""
 		}
 		return quote(s) + " " + must
 	}
 }
 
-func checkMappingName() check {
-	return matching(`[a-z0-9-]{1,63}`, "must be 1 to 63 of a-z, 0-9 and -")
+func isLetters(s, extra string, limit int) bool {
+	for _, c := range []byte(s) {
+		plain := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !plain && strings.IndexByte(extra, c) < 0 {
+			return false
+		}
+	}
+	return 1 <= len(s) && len(s) <= limit
+}
+
+func checkMappingName(s string) string {
+	if isLetters(s, "-", 63) && s == strings.ToLower(s) {
+		return ""
+	}
+	return quote(s) + " must be 1 to 63 of a-z, 0-9 and -"
 }
 
 // checkGroup leaves out the dot, which separates the parts of the names made from a group.
-func checkGroup() check {
-	return matching(`[A-Za-z0-9_-]{1,63}`, "must be 1 to 63 letters, digits, _ and -")
-}
+func checkGroup() check { return letters("_-", 63, "must be 1 to 63 letters, digits, _ and -") }
 
 func checkInstance() check {
-	return matching(`[A-Za-z0-9._-]{1,200}`, "must be up to 200 letters, digits, dots, _ and -")
+	return letters("._-", 200, "must be up to 200 letters, digits, dots, _ and -")
 }
 
-func checkClusterKey() check {
-	return matching(`[A-Za-z0-9._-]{1,63}`, "must be 1 to 63 letters, digits, dots, _ and -")
-}
+func checkClusterKey() check { return letters("._-", 63, "must be 1 to 63 letters, digits, dots, _ and -") }
 
 // checkEntity is Pulsar's own rule for the names of clusters, tenants and namespaces.
-func checkEntity() check {
-	return matching(`[-=:.A-Za-z0-9_]{1,200}`, "must be up to 200 letters, digits and -=:._")
-}
+func checkEntity() check { return letters("-=:._", 200, "must be up to 200 letters, digits and -=:._") }
 
-func checkSubscription() check {
-	re := regexp.MustCompile(`^[A-Za-z0-9._~:=@+-]{1,200}$`)
-	return func(s string) string {
-		switch {
-		case !re.MatchString(s):
-			return quote(s) + " must be up to 200 letters, digits and -._~:=@+"
-		case strings.HasPrefix(s, "geobridge-guard."):
-			return quote(s) + " starts like a guard subscription (geobridge-guard.): choose another name"
-		}
-		return ""
+func checkSubscription(s string) string {
+	switch {
+	case !isLetters(s, "-._~:=@+", 200):
+		return quote(s) + " must be up to 200 letters, digits and -._~:=@+"
+	case strings.HasPrefix(s, "geobridge-guard."):
+		return quote(s) + " starts like a guard subscription (geobridge-guard.): choose another name"
 	}
+	return ""
 }
 
 func checkNamespace(s string) string {
@@ -68,7 +71,7 @@ func checkNamespace(s string) string {
 }
 
 func isEntity(s string) bool {
-	return checkEntity()(s) == "" && s != "." && s != ".."
+	return isLetters(s, "-=:._", 200) && s != "." && s != ".."
 }
 
 // splitTopic takes topic://tenant/namespace/name apart. The broker closes the whole connection over a malformed name,
@@ -165,7 +168,7 @@ func isHost(s string) bool {
 	if ip := net.ParseIP(s); ip != nil {
 		return true
 	}
-	return regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?$`).MatchString(s)
+	return isLetters(s, "._-", 253) && !strings.ContainsAny(s[:1], ".-") && !strings.HasSuffix(s, "-")
 }
 
 func isPort(s string, low int) bool {
