@@ -47,7 +47,9 @@ func checkInstance() check {
 	return letters("._-", 200, "must be up to 200 letters, digits, dots, _ and -")
 }
 
-func checkClusterKey() check { return letters("._-", 63, "must be 1 to 63 letters, digits, dots, _ and -") }
+func checkClusterKey() check {
+	return letters("._-", 63, "must be 1 to 63 letters, digits, dots, _ and -")
+}
 
 // checkEntity is Pulsar's own rule for the names of clusters, tenants and namespaces.
 func checkEntity() check { return letters("-=:._", 200, "must be up to 200 letters, digits and -=:._") }
