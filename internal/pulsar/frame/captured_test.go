@@ -12,10 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"pgregory.net/rapid"
 )
 
 // captured reads the frames of testdata, by name.
-func captured(t testing.TB) map[string][]byte {
+func captured(t rapid.TB) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/captured.txt")
 	if err != nil {
@@ -37,7 +38,7 @@ func captured(t testing.TB) map[string][]byte {
 }
 
 // readOne reads a frame that is all there is.
-func readOne(t testing.TB, raw []byte) *Frame {
+func readOne(t rapid.TB, raw []byte) *Frame {
 	t.Helper()
 	var f Frame
 	if err := ReadCommand(bufio.NewReader(bytes.NewReader(raw)), Limits{}, &f); err != nil {
@@ -46,7 +47,7 @@ func readOne(t testing.TB, raw []byte) *Frame {
 	return &f
 }
 
-func unmarshal[M proto.Message](t testing.TB, b []byte, m M) M {
+func unmarshal[M proto.Message](t rapid.TB, b []byte, m M) M {
 	t.Helper()
 	if err := proto.Unmarshal(b, m); err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func unmarshal[M proto.Message](t testing.TB, b []byte, m M) M {
 }
 
 // checkInfo compares a scan with what the generated code reads.
-func checkInfo(t testing.TB, metadata []byte) Info {
+func checkInfo(t rapid.TB, metadata []byte) Info {
 	t.Helper()
 	got, err := Scan(metadata)
 	if err != nil {

@@ -37,13 +37,13 @@ type Info struct {
 	Batch       bool
 	NumMessages int
 
-	Encrypted     bool // encryption_keys: the payload is the application's secret
-	HasTxn        bool
-	HasMarker     bool
-	MarkerType    int32
-	SchemaVersion []byte
-	HasSchemaVersion,
-	Compacted bool // compacted_batch_indexes: some messages were taken out
+	Encrypted        bool // encryption_keys: the payload is the application's secret
+	HasTxn           bool
+	HasMarker        bool
+	MarkerType       int32
+	SchemaVersion    []byte
+	HasSchemaVersion bool
+	Compacted        bool // compacted_batch_indexes: some messages were taken out
 
 	HashMin, HashMax       uint32
 	HasHashMin, HasHashMax bool
@@ -149,8 +149,8 @@ func (in *Info) setBytes(f field) bool {
 		in.OrderingKey, in.HasOrderingKey = f.val, true
 	case mdUUID:
 		in.UUID = f.val
-	case mdCompactedIndexes:
-		in.Compacted = true
+	case mdCompactedIndexes: // packed
+		in.Compacted = in.Compacted || len(f.val) > 0
 	}
 	return true
 }

@@ -1,10 +1,9 @@
 package frame
 
 import (
-	"testing"
-
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 )
 
 // visible is what an application sees of a message: its metadata as the Java
@@ -16,7 +15,7 @@ type visible struct {
 
 // seen overlays the outer metadata with that of a message in a batch as Java's
 // MessageImpl does (5.0.1, from its byte code).
-func seen(t testing.TB, outer []byte, m *Message) visible {
+func seen(t rapid.TB, outer []byte, m *Message) visible {
 	md := unmarshal(t, outer, &pulsarpb.MessageMetadata{})
 	s := unmarshal(t, m.Meta, &pulsarpb.SingleMessageMetadata{})
 	md.Properties = s.Properties
@@ -38,7 +37,7 @@ func seen(t testing.TB, outer []byte, m *Message) visible {
 }
 
 // plainSeen is what an application sees of a single-message entry.
-func plainSeen(t testing.TB, metadata, payload []byte) visible {
+func plainSeen(t rapid.TB, metadata, payload []byte) visible {
 	info, err := Scan(metadata)
 	if err != nil {
 		t.Fatal(err)
