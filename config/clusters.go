@@ -135,5 +135,8 @@ func (r *reader) readTLS(o *object) TLS {
 
 // clusterKeys lists the clusters for a message.
 func clusterKeys(clusters map[string]Cluster) string {
+	if len(clusters) == 0 {
+		return "there are no clusters"
+	}
 	return fmt.Sprintf("the clusters are %s", strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
 }

@@ -49,7 +49,7 @@ type object struct {
 	path  string
 	keys  []string // in the order of the file
 	field map[string]field
-	known map[string]bool
+	known map[string]bool // whether the key is worth naming when another one is unknown
 }
 
 // object reads n as a mapping. A value left blank counts as an empty one.
@@ -126,7 +126,7 @@ func (o *object) refuse(reason string, keys ...string) {
 			o.r.fail(f.key, o.path, "%s %s", quote(key), reason)
 			o.field[key] = field{key: f.key, value: &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}}
 		}
-		o.known[key] = true
+		o.known[key] = false
 	}
 }
 
@@ -137,9 +137,9 @@ func (o *object) notYet(keys ...string) {
 
 // finish reports every key that is there and was not asked for.
 func (o *object) finish() {
-	known := slices.Sorted(maps.Keys(o.known))
+	known := slices.DeleteFunc(slices.Sorted(maps.Keys(o.known)), func(key string) bool { return !o.known[key] })
 	for _, key := range o.keys {
-		if o.known[key] {
+		if _, ok := o.known[key]; ok {
 			continue
 		}
 		remedy := "known here are " + strings.Join(known, ", ")

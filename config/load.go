@@ -31,21 +31,25 @@ func Load(path string, env func(string) (string, bool)) (*Config, Errors) {
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		var pe *os.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err // the path is named already
-		}
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, unreadable(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, unreadable(err)
 	}
 	if len(data) > maxFileSize {
 		return nil, fmt.Errorf("is larger than %s: is this the right file?", formatSize(maxFileSize))
 	}
 	return data, nil
+}
+
+// unreadable leaves out the path, which each error names already.
+func unreadable(err error) error {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		err = pe.Err
+	}
+	return fmt.Errorf("cannot be read: %w", err)
 }
 
 // Parse is [Load] for the contents of a file; file is its name in errors.
