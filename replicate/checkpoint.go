@@ -65,6 +65,13 @@ func (m *Machine) ack(pos Position) {
 
 func (m *Machine) onAcked(Event) { m.acks-- }
 
+// onLastAcked ends the session once each acknowledgement was answered.
+func (m *Machine) onLastAcked(Event) {
+	if m.acks--; m.acks == 0 {
+		m.close(m.result)
+	}
+}
+
 // onTick writes what changed, asks whether a sealed segment is at its end, and
 // renews permits.
 func (m *Machine) onTick(ev Event) {

@@ -167,7 +167,7 @@ func (m *Machine) adopt() {
 	var ends []*target
 	ready := true
 	for _, t := range m.targets {
-		if !m.ending(t.id) {
+		if !m.ending(t.id) || t.state == targetEnded && len(t.queue) == 0 {
 			continue
 		}
 		ends = append(ends, t)

@@ -62,8 +62,8 @@ func table() []row {
 		{[]State{Recording}, evRecordStored, (*Machine).onOpened, []State{Recovering, Running}},
 		{[]State{Recovering, Running, Draining}, evRecordStored, (*Machine).onRecordStored, nil},
 		{[]State{Settling}, evRecordStored, (*Machine).onSettled, []State{Parting, Closed}},
-		{[]State{Recovering, Running, Draining}, evAcked, (*Machine).onAcked, nil},
-		{[]State{Parting}, evAcked, (*Machine).leave, []State{Closed}},
+		{[]State{Recovering, Running, Draining, Settling}, evAcked, (*Machine).onAcked, nil},
+		{[]State{Parting}, evAcked, (*Machine).onLastAcked, []State{Closed}},
 
 		// the target
 		{allButClosed(), evLayout, (*Machine).onLayout, nil},

@@ -199,7 +199,7 @@ func (m *Machine) abandon(t *target) {
 func (m *Machine) raise(t *target) (over bool) {
 	f := m.record.floor(t.id)
 	if f == nil {
-		return t.state == targetEnded
+		return t.state == targetEnded && len(t.queue) == 0
 	}
 	pos := f.Pos
 	for len(t.landed) > 0 && t.landed[0].order < m.entries.passed {

@@ -1,0 +1,265 @@
+package replicate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/geobridge/geobridge/internal/pulsar/frame"
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// world is a model of both clusters around one lane: a source segment, a target
+// topic whose layout changes, and a checkpoint topic. Nothing in it happens by
+// itself; step picks one of the things that could happen now.
+type world struct {
+	t   testing.TB
+	rng *rand.Rand
+
+	source  []*entry // the whole segment
+	acked   int      // entries acknowledged
+	given   int      // entries delivered to the present session
+	permits int
+
+	layout *reroute.Layout
+	pushed *reroute.Layout // as the machine knows it
+	nextID uint64
+	logs   map[TargetID]*targetLog
+	stored []storedMessage // in the order of storing, over all segments
+
+	record     *Record // stored
+	writing    []Record
+	checkpoint bool // held by the present session
+
+	m       *Machine
+	pending []func() // what the brokers and the network still owe, in no order
+	result  *Result
+	lossy   bool // a fault happened that may double
+	trace   bool
+	counts  struct{ entries, reroutes, sessions, clean int }
+}
+
+type targetLog struct {
+	id     TargetID
+	sealed bool
+	size   int64
+	gen    int     // of the producer that holds the name; −1: none
+	inbox  []sent  // on the wire, in order
+	owed   []Event // answers on the wire, in order
+	closed bool    // the present producer was told that it is closed
+}
+
+type sent struct {
+	gen  int
+	part *part
+}
+
+type storedMessage struct {
+	key string
+	seq int
+	at  TargetID
+}
+
+func newWorld(t testing.TB, seed uint64) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 17)), logs: map[TargetID]*targetLog{}, nextID: 1}
+	w.layout = mustLayout(t, 0, reroute.Segment{ID: 0, Range: reroute.FullRange(), CreatedAtMs: 1, Splits: []uint16{0x8000}})
+	w.logs[TargetID{0, 1}] = &targetLog{id: TargetID{0, 1}, gen: -1}
+	return w
+}
+
+func mustLayout(t testing.TB, epoch uint64, segs ...reroute.Segment) *reroute.Layout {
+	l, err := reroute.NewLayout("topic://public/default/t", epoch, segs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// publish appends n entries to the source: batches and single messages of a few keys.
+func (w *world) publish(n int) {
+	next := map[string]int{}
+	for i := range n {
+		size := 1 + w.rng.IntN(6)
+		var keys []string
+		var seqs []int
+		for range size {
+			key := fmt.Sprintf("key-%d", w.rng.IntN(12))
+			next[key]++
+			keys, seqs = append(keys, key), append(seqs, next[key])
+		}
+		w.source = append(w.source, testEntry(w.t, int64(i), keys, seqs))
+	}
+}
+
+// testEntry is one stored entry; the payload of each message is key=seq.
+func testEntry(t testing.TB, pos int64, keys []string, seqs []int) *entry {
+	md := &pulsarpb.MessageMetadata{ProducerName: proto.String("app"), SequenceId: proto.Uint64(uint64(pos)), PublishTime: proto.Uint64(1)}
+	var payload []byte
+	if len(keys) == 1 {
+		md.PartitionKey = proto.String(keys[0])
+		payload = fmt.Appendf(nil, "%s=%d", keys[0], seqs[0])
+	} else {
+		md.NumMessagesInBatch = proto.Int32(int32(len(keys)))
+		for i, key := range keys {
+			body := fmt.Appendf(nil, "%s=%d", key, seqs[i])
+			single, err := proto.Marshal(&pulsarpb.SingleMessageMetadata{PartitionKey: proto.String(key), PayloadSize: proto.Int32(int32(len(body)))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			payload = binary.BigEndian.AppendUint32(payload, uint32(len(single)))
+			payload = append(append(payload, single...), body...)
+		}
+	}
+	metadata, err := proto.Marshal(md)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := frame.Scan(metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &entry{pos: Position{Ledger: 7, Entry: pos}, raw: frame.NewEntry(metadata, payload), info: info}
+}
+
+// open starts a session that begins where the source was acknowledged.
+func (w *world) open() {
+	w.m = NewMachine(MachineConfig{
+		Rules:       Rules{SourceCluster: "east", TargetCluster: "west", Lane: "geobridge-lane"},
+		Source:      reroute.Source{Range: reroute.FullRange(), Proves: true},
+		TargetTopic: "topic://public/default/t", MaxSize: 1 << 20, Window: 1 << 20, Tolerate: noPosition(),
+		ParentsDone: true,
+	})
+	w.counts.sessions++
+	w.result, w.pending, w.writing, w.checkpoint = nil, nil, nil, false
+	w.given, w.permits, w.pushed = w.acked, 0, w.layout
+	for _, l := range w.logs {
+		l.inbox, l.owed, l.gen, l.closed = nil, nil, -1, false
+	}
+	w.do(Event{Kind: evLayout, Layout: w.layout})
+	w.do(Event{Kind: evSubscribed})
+	w.do(Event{Kind: evActive})
+}
+
+// do lets the machine take an event and carries its effects out.
+func (w *world) do(ev Event) {
+	if w.result != nil {
+		return
+	}
+	for _, ef := range slices.Clone(w.m.Step(ev)) {
+		w.effect(ef)
+	}
+}
+
+func (w *world) effect(ef Effect) {
+	switch ef.Kind {
+	case efClaimCheckpoint:
+		w.later(func() {
+			w.checkpoint = true
+			ev := Event{Kind: evCheckpointClaimed}
+			if w.record != nil {
+				rec := w.record.clone()
+				ev.Record = &rec
+			}
+			w.do(ev)
+		})
+	case efWriteRecord:
+		w.writing = append(w.writing, ef.Record)
+	case efFlow:
+		w.permits += ef.N
+	case efAck:
+		w.acked = max(w.acked, int(ef.Pos.Entry)+1)
+		w.later(func() { w.do(Event{Kind: evAcked}) })
+	case efClaim:
+		w.later(func() { w.claim(ef) })
+	case efSend:
+		l := w.logs[ef.Target]
+		l.inbox = append(l.inbox, sent{gen: ef.Gen, part: ef.Part})
+	case efDone:
+		w.counts.entries++
+	case efRerouted:
+		w.counts.reroutes += ef.N
+	case efClose:
+		w.result = &ef.Result
+	}
+}
+
+func (w *world) later(f func()) { w.pending = append(w.pending, f) }
+
+// claim answers a CLAIM. Closing the old producer first brings its last answers.
+func (w *world) claim(ef Effect) {
+	l := w.logs[ef.Target]
+	for len(l.inbox) > 0 {
+		w.arrive(l)
+	}
+	for len(l.owed) > 0 {
+		w.answer(l)
+	}
+	if l.sealed {
+		w.do(Event{Kind: evEnded, Target: ef.Target, Gen: ef.Gen})
+		return
+	}
+	l.gen, l.closed = ef.Gen, false
+	l.size++ // the barrier
+	w.do(Event{Kind: evClaimed, Target: ef.Target, Gen: ef.Gen, Pos: Position{Ledger: int64(100 + l.id.Segment), Entry: l.size}, Seq: 0})
+}
+
+// arrive lets the first send on the wire reach the broker.
+func (w *world) arrive(l *targetLog) {
+	s := l.inbox[0]
+	l.inbox = l.inbox[1:]
+	if l.sealed || l.closed || s.gen != l.gen {
+		return // dropped without an answer
+	}
+	l.size++
+	pos := Position{Ledger: int64(100 + l.id.Segment), Entry: l.size}
+	for _, m := range messagesOf(w.t, s.part) {
+		m.at = l.id
+		w.stored = append(w.stored, m)
+	}
+	l.owed = append(l.owed, Event{Kind: evReceipt, Target: l.id, Gen: s.gen, Seq: s.part.seq, Pos: pos})
+}
+
+func (w *world) answer(l *targetLog) {
+	ev := l.owed[0]
+	l.owed = l.owed[1:]
+	w.do(ev)
+}
+
+// messagesOf opens what one send carries, as a reader at the target would.
+func messagesOf(t testing.TB, p *part) []storedMessage {
+	md, payload := p.metadata, p.payload
+	if md == nil {
+		md, payload = p.entry.raw.Metadata, p.entry.raw.Payload
+	}
+	info, err := frame.Scan(md)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bodies := []string{string(payload)}
+	if info.Batch {
+		batch, err := frame.Open(&info, md, payload, maxUncompressed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies = nil
+		for _, m := range batch.Messages {
+			bodies = append(bodies, string(m.Payload))
+		}
+	}
+	var out []storedMessage
+	for _, b := range bodies {
+		key, n, _ := strings.Cut(b, "=")
+		seq := 0
+		if _, err := fmt.Sscan(n, &seq); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, storedMessage{key: key, seq: seq})
+	}
+	return out
+}
