@@ -64,7 +64,17 @@ func runAll(m *testing.M) (code int, err error) {
 	if shared, err = newSuite(spawner); err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	code = m.Run()
+	shared.close()
+	return code, nil
+}
+
+// close ends the first cluster in order, which leaves the class archive for
+// the next run; the spawner kills the rest.
+func (s *suite) close() {
+	if s.east != nil && s.east.Process() != nil && s.east.Process().Alive() {
+		s.east.Stop()
+	}
 }
 
 func newSuite(spawner *rig.Spawner) (*suite, error) {

@@ -39,6 +39,19 @@ type scene struct {
 	west      site
 	wit       *witness.Witness
 	logs      []*rig.Process // whose tail is shown at failure
+	routes    []route
+	readers   map[*witness.Consumption]end
+}
+
+// end is a topic at a cluster; route is what a mapping does.
+type end struct {
+	at   site
+	name restadmin.Name
+}
+
+type route struct {
+	mapping  string
+	from, to end
 }
 
 // newScene starts a scenario on the standing pair. limit bounds all of it.
@@ -63,11 +76,17 @@ func newSceneAt(t *testing.T, ctx context.Context, east, west site) *scene {
 	if s.wit, err = shared.witness(); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []site{east, west} {
-		s.must(at.admin.CreateNamespace(ctx, s.namespace, at.name, 0))
-	}
+	s.namespaces()
 	t.Cleanup(s.showLogs)
 	return s
+}
+
+// namespaces creates the scene's namespace on both clusters.
+func (s *scene) namespaces() {
+	s.Helper()
+	for _, at := range []site{s.east, s.west} {
+		s.must(at.admin.CreateNamespace(s.ctx, s.namespace, at.name, 0))
+	}
 }
 
 func (s *scene) showLogs() {
@@ -110,6 +129,7 @@ func (s *scene) create(at site, topic string, segments, buckets int) restadmin.N
 func (s *scene) mapping(name string, from, to site, topic string, extra ...map[string]any) map[string]any {
 	m := map[string]any{"name": name, "from": map[string]any{"cluster": from.name, "topic": s.name(topic).Topic()},
 		"to": map[string]any{"cluster": to.name, "topic": s.name(topic).Topic()}}
+	s.routes = append(s.routes, route{mapping: name, from: end{from, s.name(topic)}, to: end{to, s.name(topic)}})
 	for _, more := range extra {
 		for key, value := range more {
 			m[key] = value
@@ -205,6 +225,9 @@ func (s *scene) noStackTrace(d *daemon.Daemon) {
 	}
 }
 
+// application is the subscription that the witness reads under.
+const application = "application"
+
 // consume records a subscription at a cluster and reads it with n consumers.
 func (s *scene) consume(at site, n restadmin.Name, consumers int) *witness.Consumption {
 	s.Helper()
@@ -213,11 +236,15 @@ func (s *scene) consume(at site, n restadmin.Name, consumers int) *witness.Consu
 
 func (s *scene) consumeAs(at site, spec witness.Consume) *witness.Consumption {
 	s.Helper()
-	spec.URL, spec.Subscription = at.service, "application"
+	spec.URL, spec.Subscription = at.service, application
 	n := restadmin.Name(strings.TrimPrefix(spec.Topic, "topic://"))
 	s.must(at.admin.Subscribe(s.ctx, n, spec.Subscription))
 	c, err := s.wit.Consume(s.within(60*time.Second, "subscribing the witness"), spec)
 	s.must(err)
+	if s.readers == nil {
+		s.readers = map[*witness.Consumption]end{}
+	}
+	s.readers[c] = end{at, n}
 	s.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -248,12 +275,12 @@ func (s *scene) publish(at site, spec witness.Produce, targets ...*witness.Consu
 	s.must(p.WaitDone(s.within(3*time.Minute, "publishing")))
 }
 
-// verdict waits until all that was published has arrived, then judges it.
+// verdict judges c once all that was published has arrived, every mapping has
+// acknowledged all that it read, and the reader all that it got: nothing can
+// come after that.
 func (s *scene) verdict(c *witness.Consumption, limit time.Duration, rule order.Rule) {
 	s.Helper()
-	if err := c.WaitAll(s.within(limit, "the rest of the copy")); err != nil {
-		s.Error(err)
-	}
+	s.settle(c, limit)
 	report := c.Report()
 	s.Log(report)
 	for _, problem := range report.Problems(rule) {
@@ -261,13 +288,28 @@ func (s *scene) verdict(c *witness.Consumption, limit time.Duration, rule order.
 	}
 }
 
-// drained waits until a mapping's subscription has no backlog.
-func (s *scene) drained(at site, n restadmin.Name, mapping string, to site) {
+// settle waits for the end of a copy, see verdict.
+func (s *scene) settle(c *witness.Consumption, limit time.Duration) {
 	s.Helper()
-	err := rig.Poll(s.within(60*time.Second, "emptying the backlog"), 200*time.Millisecond, func() error {
-		backlog, err := at.admin.Backlog(s.ctx, n, subscription(mapping, to))
+	if err := c.WaitAll(s.within(limit, "the rest of the copy")); err != nil {
+		s.Error(err)
+		return
+	}
+	for _, r := range s.routes {
+		s.drained(r.from, subscription(r.mapping, r.to.at))
+	}
+	s.drained(s.readers[c], application)
+	s.must(s.wit.Sync(s.within(10*time.Second, "catching up with the witness")))
+}
+
+// drained waits until a subscription has no backlog.
+func (s *scene) drained(e end, subscription string) {
+	s.Helper()
+	what := fmt.Sprintf("emptying the backlog of %s on %s at %s", subscription, e.name, e.at.name)
+	err := rig.Poll(s.within(time.Minute, what), 100*time.Millisecond, func() error {
+		backlog, err := e.at.admin.Backlog(s.ctx, e.name, subscription)
 		if err == nil && backlog != 0 {
-			err = fmt.Errorf("backlog %d of %s", backlog, n)
+			err = fmt.Errorf("backlog %d", backlog)
 		}
 		return err
 	})

@@ -91,6 +91,9 @@ func (c *Checker) Waiting() int { return c.waiting }
 // Distinct is the number of different messages that have arrived.
 func (c *Checker) Distinct() int { return len(c.copies) }
 
+// Copies is the number of stored copies of a message that have arrived.
+func (c *Checker) Copies(id string) int { return c.copies[id] }
+
 // Report is a verdict.
 type Report struct {
 	Published, Maybe, Arrived int // distinct messages

@@ -31,6 +31,7 @@ type Toolbox struct {
 	JDK   JDK
 	Lib   string // folder of the jars
 	Cache string
+	Peak  bool // let the JVMs optimize: slower to start, faster in the end
 }
 
 // Classpath is the value of java's -cp with extra folders before the jars.

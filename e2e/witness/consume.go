@@ -89,6 +89,13 @@ func (c *Consumption) Distinct() int {
 	return c.checker.Distinct()
 }
 
+// Arrived reports whether the message with that id has arrived.
+func (c *Consumption) Arrived(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.checker.Copies(id) > 0
+}
+
 // Report judges what has arrived so far.
 func (c *Consumption) Report() order.Report {
 	c.mu.Lock()

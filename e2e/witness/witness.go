@@ -150,6 +150,9 @@ func (w *Witness) send(op string, spec any, handle func(event)) (int64, error) {
 	return id, err
 }
 
+// Sync waits until all that the program has reported so far has been handled.
+func (w *Witness) Sync(ctx context.Context) error { return w.stop(ctx, 0) }
+
 // stop ends the command with the given id and waits until it is answered: all
 // of its earlier events have been handled then.
 func (w *Witness) stop(ctx context.Context, target int64) error {

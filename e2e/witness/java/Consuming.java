@@ -88,8 +88,8 @@ final class Consuming implements AutoCloseable, Witness.Task {
                 for (Message<byte[]> message : messages) {
                     got.add(record(name, message));
                 }
-                consumer.acknowledgeCumulative(messages.lastId());
                 got.flush();
+                consumer.acknowledgeCumulative(messages.lastId());
             } catch (Exception e) {
                 out.event(id, "trouble", Map.of("error", name + ": " + e));
             }

@@ -1,0 +1,46 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/geobridge/geobridge/e2e/daemon"
+	"github.com/geobridge/geobridge/e2e/order"
+	"github.com/geobridge/geobridge/e2e/witness"
+)
+
+// SIGTERM and restart under load: nothing lost, nothing twice.
+func TestScenario05RestartUnderLoad(t *testing.T) {
+	s := newScene(t, 20*time.Minute)
+	s.restarts(order.Once, func(d *daemon.Daemon) { s.terminate(d) })
+}
+
+// kill -9 and restart under load: nothing lost, first occurrences in order.
+func TestScenario05KillUnderLoad(t *testing.T) {
+	s := newScene(t, 20*time.Minute)
+	s.restarts(order.AtLeastOnce, (*daemon.Daemon).Kill)
+}
+
+// restarts ends a daemon and starts it again several times while messages flow.
+func (s *scene) restarts(rule order.Rule, end func(*daemon.Daemon)) {
+	s.Helper()
+	n := s.create(s.east, "orders", 2, 2)
+	s.create(s.west, "orders", 3, 4)
+	reader := s.consume(s.west, n, 3)
+	d := s.run(s.mapping("restarted", s.east, s.west, "orders"))
+	const rate = 3_000
+	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 300, Rate: rate, Compression: "ZSTD"}, reader)
+	for range byMode(s, 4, 30) {
+		// Ended while it copies: more has been published than has arrived.
+		s.must(reader.WaitDistinct(s.within(time.Minute, "copying before the end"), reader.Distinct()+rate))
+		end(d)
+		arrived := reader.Distinct()
+		s.must(load.WaitReceipts(s.within(time.Minute, "load while geobridge is away"), load.Receipts()+rate))
+		s.start(d)
+		s.must(reader.WaitDistinct(s.within(time.Minute, "copying after the restart"), arrived+rate))
+	}
+	s.must(load.Stop(s.within(time.Minute, "ending the load")))
+	s.verdict(reader, time.Minute, rule)
+}

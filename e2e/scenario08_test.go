@@ -1,0 +1,104 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/geobridge/geobridge/e2e/daemon"
+	"github.com/geobridge/geobridge/e2e/order"
+	"github.com/geobridge/geobridge/e2e/rig"
+	"github.com/geobridge/geobridge/e2e/witness"
+)
+
+// A broker, first the source's and then the target's, is killed with -9 in the
+// middle of a copy and started again: geobridge recovers by itself.
+func TestScenario08BrokerKilled(t *testing.T) {
+	s := newScene(t, 15*time.Minute)
+	n := s.create(s.east, "orders", 2, 2)
+	s.create(s.west, "orders", 3, 4)
+	reader := s.consume(s.west, n, 3)
+	d := s.run(s.mapping("broken", s.east, s.west, "orders"))
+	const rate = 2_000
+	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 200, Rate: rate, Compression: "LZ4"}, reader)
+	for round := range byMode(s, 1, 5) {
+		for _, cluster := range []*rig.Standalone{s.suite.east, s.suite.west} {
+			s.must(reader.WaitDistinct(s.within(2*time.Minute, fmt.Sprintf("round %d: copying before the kill of %s", round, cluster.Name)),
+				reader.Distinct()+2*rate))
+			cluster.Kill()
+			s.must(cluster.Start(s.ctx))
+			before := reader.Distinct()
+			s.must(reader.WaitDistinct(s.within(2*time.Minute, "copying after the restart of "+cluster.Name), before+2*rate))
+		}
+	}
+	s.must(load.Stop(s.within(2*time.Minute, "ending the load")))
+	s.verdict(reader, 2*time.Minute, order.AtLeastOnce)
+	if !d.Process().Alive() {
+		t.Error("geobridge did not survive")
+	}
+}
+
+// Both clusters are started two minutes after geobridge.
+func TestScenario08ClustersComeLate(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	t.Cleanup(cancel)
+	var clusters []*rig.Standalone
+	for _, name := range []string{"late-east", "late-west"} {
+		cluster, err := rig.NewStandalone(shared.box, shared.spawner, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clusters = append(clusters, cluster)
+	}
+	s := &scene{T: t, ctx: ctx, suite: shared, namespace: "public/late", east: standaloneSite(clusters[0]), west: standaloneSite(clusters[1])}
+	t.Cleanup(s.showLogs)
+	d := s.instance("a", s.config(s.mapping("late", s.east, s.west, "orders")))
+	s.launch(d)
+	s.stayAlive(d, 2*time.Minute)
+	status, body, err := d.Get(ctx, "/readyz")
+	if err != nil || status != 503 {
+		t.Errorf("/readyz without any cluster: %d %s, %v; want 503 and the reason", status, body, err)
+	}
+	t.Cleanup(func() {
+		for _, cluster := range clusters {
+			cluster.Kill()
+		}
+	})
+	s.must(startAll(ctx, clusters...))
+	s.namespaces()
+	if s.wit, err = shared.witness(); err != nil {
+		t.Fatal(err)
+	}
+	n := s.create(s.east, "orders", 2, 2)
+	s.create(s.west, "orders", 3, 4)
+	reader := s.consume(s.west, n, 3)
+	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 100, Count: 5_000, Rate: 2_000}, reader)
+	s.must(d.WaitReady(s.within(2*time.Minute, "getting ready once the clusters are there")))
+	s.verdict(reader, 2*time.Minute, order.Once)
+}
+
+// stayAlive lets time pass and fails the scenario when d ends or its /healthz
+// is not 200 meanwhile.
+func (s *scene) stayAlive(d *daemon.Daemon, span time.Duration) {
+	s.Helper()
+	over := time.NewTimer(span)
+	defer over.Stop()
+	look := time.NewTicker(5 * time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case <-over.C:
+			return
+		case <-d.Process().Done():
+			s.Fatalf("%s ended with code %d", d.Name, d.Process().ExitCode())
+		case <-look.C:
+			if status, body, err := d.Get(s.ctx, "/healthz"); err != nil || status != 200 {
+				s.Errorf("/healthz: %d %s, %v", status, body, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/geobridge/geobridge/e2e/order"
+	"github.com/geobridge/geobridge/e2e/restadmin"
+	"github.com/geobridge/geobridge/e2e/rig"
+	"github.com/geobridge/geobridge/e2e/witness"
+)
+
+// Two brokers at the target: look-ups are redirected, segments move with an
+// unload, and a broker dies in the middle of a copy.
+func TestScenario09TwoBrokers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	t.Cleanup(cancel)
+	east, _, err := shared.pair(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The survivor takes over when the dead broker's session ends: 6 s instead
+	// of 30 keeps the scenario short.
+	twin, err := rig.NewTwin(shared.box, shared.spawner, "twin", "metadataStoreSessionTimeoutMillis=6000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(twin.Stop)
+	if err := twin.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	target := site{name: twin.Name, service: twin.ServiceURL(), adminAt: twin.AdminURL(0), admin: restadmin.New(twin.AdminURL(0))}
+	s := newSceneAt(t, ctx, standaloneSite(east), target)
+	n := s.create(s.east, "orders", 2, 2)
+	s.create(s.west, "orders", 4, 4)
+	s.bothOwn(n)
+	reader := s.consume(s.west, n, 3)
+	s.run(s.mapping("spread", s.east, s.west, "orders"))
+	const rate = 2_000
+	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 200, Rate: rate, Compression: "LZ4"}, reader)
+	copying := func(what string) {
+		s.must(reader.WaitDistinct(s.within(2*time.Minute, "copying "+what), reader.Distinct()+2*rate))
+	}
+	for range byMode(s, 1, 4) {
+		copying("before the unload")
+		s.must(s.west.admin.Unload(s.ctx, s.namespace))
+		copying("after the unload")
+		s.must(s.west.admin.Unload(s.ctx, s.namespace))
+		copying("after the second unload")
+		twin.Broker(1).Kill()
+		copying("after the kill")
+		s.must(twin.StartBroker(s.ctx, 1))
+		s.must(s.west.admin.Unload(s.ctx, s.namespace)) // spread again
+		copying("after the broker is back")
+	}
+	s.must(load.Stop(s.within(time.Minute, "ending the load")))
+	s.verdict(reader, 2*time.Minute, order.AtLeastOnce)
+}
+
+// bothOwn fails the scenario unless each broker owns some segment.
+func (s *scene) bothOwn(n restadmin.Name) {
+	s.Helper()
+	owners := map[string]int{}
+	var stats struct {
+		Layout struct {
+			Segments map[string]struct{ OwnerBroker string }
+		}
+	}
+	s.must(s.west.admin.Do(s.ctx, "GET", "scalable/"+string(n)+"/stats", nil, &stats))
+	for _, segment := range stats.Layout.Segments {
+		owners[segment.OwnerBroker]++
+	}
+	s.Logf("owners: %v", owners)
+	if len(owners) < 2 {
+		s.Errorf("one broker owns all segments: %v", owners)
+	}
+}

@@ -1,0 +1,157 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobridge/geobridge/e2e/daemon"
+	"github.com/geobridge/geobridge/e2e/order"
+	"github.com/geobridge/geobridge/e2e/rig"
+	"github.com/geobridge/geobridge/e2e/witness"
+)
+
+// start: latest copies nothing older than its start and misses nothing newer.
+func TestScenario10StartLatest(t *testing.T) {
+	s := newScene(t, 4*time.Minute)
+	n := s.create(s.east, "orders", 2, 2)
+	s.create(s.west, "orders", 3, 4)
+	reader := s.consume(s.west, n, 2)
+	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "old", KeyPrefix: "old", Keys: 50, Count: 2_000}) // nobody expects these
+	// What is published while geobridge starts may be copied or not, but from
+	// some message on all of it.
+	during := map[string][]order.Message{}
+	live := s.produceInto(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "live", KeyPrefix: "live", Keys: 20, Rate: 500}, func(m order.Message) {
+		during[m.Key] = append(during[m.Key], m)
+	})
+	d := s.run(s.mapping("newest", s.east, s.west, "orders", map[string]any{"start": "latest"}))
+	s.running(2, d)
+	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 50, Count: 2_000, Rate: 2_000}, reader)
+	s.must(live.Stop(s.within(time.Minute, "ending the load")))
+	s.settle(reader, time.Minute)
+	s.suffixes(reader, during)
+	report := reader.Report()
+	t.Log(report)
+	for _, id := range report.Foreign {
+		if !strings.HasPrefix(id, "live-") {
+			t.Errorf("%s is older than the start", id)
+		}
+	}
+	report.Foreign = nil
+	for _, problem := range report.Problems(order.Once) {
+		t.Error(problem)
+	}
+}
+
+// produceInto starts publishing and gives each receipted message to sink.
+func (s *scene) produceInto(at site, spec witness.Produce, sink func(order.Message)) *witness.Production {
+	s.Helper()
+	spec.URL = at.service
+	p, err := s.wit.Produce(s.within(time.Minute, "opening a producer"), spec, func(m order.Message, receipted bool) {
+		if receipted {
+			sink(m)
+		}
+	})
+	s.must(err)
+	return p
+}
+
+// suffixes fails the scenario where a key has an earlier message copied and a
+// later one missing.
+func (s *scene) suffixes(reader *witness.Consumption, published map[string][]order.Message) {
+	s.Helper()
+	copied := 0
+	for key, messages := range published {
+		first, missing := int64(-1), []int64{}
+		for _, m := range messages { // receipts of one key come in order
+			arrived := reader.Arrived(m.ID)
+			switch {
+			case arrived && first < 0:
+				first = m.Seq
+			case !arrived && first >= 0:
+				missing = append(missing, m.Seq)
+			}
+			if arrived {
+				copied++
+			}
+		}
+		if len(missing) > 0 {
+			s.Errorf("key %s: copied from %d on, but %v are missing", key, first, missing)
+		}
+		if first < 0 {
+			s.Errorf("key %s: nothing copied though it went on after the start", key)
+		}
+	}
+	s.Logf("%d messages copied of those published meanwhile", copied)
+}
+
+// running waits until n lanes run over all of the daemons.
+func (s *scene) running(n int, daemons ...*daemon.Daemon) {
+	s.Helper()
+	if s.suite.standIn {
+		return
+	}
+	s.must(rig.Poll(s.within(time.Minute, "starting the lanes"), 100*time.Millisecond, func() error {
+		total := 0.0
+		for _, d := range daemons {
+			m, err := d.Metrics(s.ctx)
+			if err != nil {
+				return err
+			}
+			total += m.Sum("lanes", "state=running")
+		}
+		if int(total) != n {
+			return fmt.Errorf("%v lanes run, want %d", total, n)
+		}
+		return nil
+	}))
+}
+
+// Two instances share four source segments; one dies, the other goes on.
+func TestScenario11TwoInstances(t *testing.T) {
+	s := newScene(t, 10*time.Minute)
+	n := s.create(s.east, "orders", 4, 1)
+	s.create(s.west, "orders", 3, 4)
+	reader := s.consume(s.west, n, 3)
+	mapping := s.mapping("shared", s.east, s.west, "orders")
+	const rate = 2_000
+	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 200, Rate: rate, Compression: "LZ4"}, reader)
+	a, b := s.sharers(mapping)
+	s.must(reader.WaitDistinct(s.within(time.Minute, "copying by both"), reader.Distinct()+3*rate))
+	for _, d := range []*daemon.Daemon{a, b} {
+		if got := s.metrics(d).Sum("entries_total"); got == 0 {
+			t.Errorf("%s has copied nothing", d.Name)
+		}
+	}
+	a.Kill()
+	killed := time.Now()
+	s.running(4, b)
+	s.must(reader.WaitDistinct(s.within(30*time.Second, "copying by the survivor"), reader.Distinct()+rate))
+	t.Logf("the survivor has all lanes and goes on after %v", time.Since(killed).Round(10*time.Millisecond))
+	s.must(load.Stop(s.within(time.Minute, "ending the load")))
+	s.verdict(reader, time.Minute, order.AtLeastOnce)
+}
+
+// sharers starts two instances that both got some of the four lanes. Who gets
+// which is a hash of the consumers' names, so it takes other names where one
+// instance got all.
+func (s *scene) sharers(mapping map[string]any) (a, b *daemon.Daemon) {
+	s.Helper()
+	for try := range 8 {
+		a = s.instance(fmt.Sprintf("a%d", try), s.config(mapping))
+		b = s.instance(fmt.Sprintf("b%d", try), s.config(mapping))
+		s.start(a)
+		s.start(b)
+		s.running(4, a, b)
+		if s.metrics(a).Sum("lanes", "state=running") > 0 && s.metrics(b).Sum("lanes", "state=running") > 0 {
+			return a, b
+		}
+		s.terminate(a)
+		s.terminate(b)
+	}
+	s.Fatal("in eight tries one instance always got all four lanes")
+	return nil, nil
+}
