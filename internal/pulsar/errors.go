@@ -82,7 +82,7 @@ type ConnectionError struct {
 }
 
 func (e *ConnectionError) Error() string {
-	return fmt.Sprintf("connection to %s lost (%s): %v", e.Broker, e.Reason, e.Err)
+	return fmt.Sprintf("connection to %s (%s): %v", e.Broker, e.Reason, e.Err)
 }
 
 // Is matches ErrConnectionLost.
