@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -83,7 +84,11 @@ func say(t *testing.T, data []byte) {
 	go c.run()
 	_, _ = theirs.Write(data) // a connection may end before it heard all
 	theirs.Close()
-	<-c.ended
+	select {
+	case <-c.ended:
+	case <-time.After(10 * time.Second):
+		panic("hang")
+	}
 	for _, r := range []*recorder{&consumed.recorder, &produced.recorder} {
 		lines := r.get()
 		if n, _ := r.end(); n != 1 || lines[len(lines)-1] != "closed" {

@@ -203,6 +203,7 @@ type writer struct {
 	batch  batch
 	urgent []byte
 	bufs   net.Buffers
+	run    net.Buffers // what of bufs a sink has left
 }
 
 // flush writes the batch in runs, urgent frames before each.
@@ -219,8 +220,8 @@ func (w *writer) flush() error {
 		if len(w.bufs) == 0 {
 			return nil
 		}
-		run := w.bufs
-		err = w.out(&run)
+		w.run = w.bufs
+		err = w.out(&w.run)
 		if end > next {
 			start = w.batch.items[end-1].headEnd
 		}
