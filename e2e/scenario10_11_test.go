@@ -24,8 +24,10 @@ func TestScenario10StartLatest(t *testing.T) {
 	// What is published while geobridge starts may be copied or not, but from
 	// some message on all of it.
 	during := map[string][]order.Message{}
-	live := s.produceInto(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "live", KeyPrefix: "live", Keys: 20, Rate: 500}, func(m order.Message) {
-		during[m.Key] = append(during[m.Key], m)
+	live := s.produceInto(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "live", KeyPrefix: "live", Keys: 20, Rate: 500}, func(m order.Message, receipted bool) {
+		if receipted {
+			during[m.Key] = append(during[m.Key], m)
+		}
 	})
 	d := s.run(s.mapping("newest", s.east, s.west, "orders", map[string]any{"start": "latest"}))
 	s.running(2, d)
@@ -44,19 +46,6 @@ func TestScenario10StartLatest(t *testing.T) {
 	for _, problem := range report.Problems(order.Once) {
 		t.Error(problem)
 	}
-}
-
-// produceInto starts publishing and gives each receipted message to sink.
-func (s *scene) produceInto(at site, spec witness.Produce, sink func(order.Message)) *witness.Production {
-	s.Helper()
-	spec.URL = at.service
-	p, err := s.wit.Produce(s.within(time.Minute, "opening a producer"), spec, func(m order.Message, receipted bool) {
-		if receipted {
-			sink(m)
-		}
-	})
-	s.must(err)
-	return p
 }
 
 // suffixes fails the scenario where a key has an earlier message copied and a

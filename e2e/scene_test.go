@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,7 +39,6 @@ type scene struct {
 	east      site
 	west      site
 	wit       *witness.Witness
-	logs      []*rig.Process // whose tail is shown at failure
 	routes    []route
 	readers   map[*witness.Consumption]end
 }
@@ -90,13 +90,9 @@ func (s *scene) namespaces() {
 }
 
 func (s *scene) showLogs() {
-	if !s.Failed() {
-		return
+	if s.Failed() {
+		s.Logf("all logs are in %s", s.suite.spawner.Dir())
 	}
-	for _, p := range s.logs {
-		s.Logf("end of %s:\n%s", p.LogPath, p.Tail(6000))
-	}
-	s.Logf("all logs are in %s", s.suite.spawner.Dir())
 }
 
 // must ends the scenario on an error.
@@ -171,13 +167,33 @@ func (s *scene) instance(name string, config daemon.Config) *daemon.Daemon {
 		d, err = daemon.New(s.suite.spawner, s.suite.binary, full, config)
 	}
 	s.must(err)
-	s.Cleanup(func() {
-		if p := d.Process(); p != nil {
-			p.Kill()
-			s.noStackTrace(d)
-		}
-	})
+	s.Cleanup(func() { s.finish(d) })
 	return d
+}
+
+// finish ends a daemon. After a failure it leaves what helps to find the
+// cause: the status, the end of the log, and in the log all its goroutines.
+func (s *scene) finish(d *daemon.Daemon) {
+	p := d.Process()
+	if p == nil {
+		return
+	}
+	if s.Failed() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		for _, path := range []string{"/readyz", "/api/v1/status"} {
+			if _, body, err := d.Get(ctx, path); err == nil {
+				s.Logf("%s: %s", path, body)
+			}
+		}
+		s.Logf("end of %s:\n%s", p.LogPath, p.Tail(6000))
+		if p.Signal(syscall.SIGQUIT) == nil {
+			_, _ = p.Wait(ctx)
+		}
+	} else {
+		s.noStackTrace(d)
+	}
+	p.Kill()
 }
 
 // start starts d, and waits until it is ready.
@@ -191,12 +207,6 @@ func (s *scene) start(d *daemon.Daemon) {
 func (s *scene) launch(d *daemon.Daemon) {
 	s.Helper()
 	s.must(d.Start())
-	for _, p := range s.logs {
-		if p.LogPath == d.Process().LogPath {
-			return // the runs of one daemon share a log
-		}
-	}
-	s.logs = append(s.logs, d.Process())
 }
 
 // run starts one daemon with the given mappings and waits until it is ready.
@@ -258,13 +268,26 @@ func (s *scene) consumeAs(at site, spec witness.Consume) *witness.Consumption {
 // produce starts publishing at a cluster; the targets expect what is sent.
 func (s *scene) produce(at site, spec witness.Produce, targets ...*witness.Consumption) *witness.Production {
 	s.Helper()
-	spec.URL = at.service
 	var sinks []func(order.Message, bool)
 	for _, c := range targets {
 		sinks = append(sinks, c.Expect)
 	}
-	p, err := s.wit.Produce(s.within(60*time.Second, "opening a producer"), spec, sinks...)
+	return s.produceInto(at, spec, sinks...)
+}
+
+// produceInto starts publishing and tells the sinks of each message.
+func (s *scene) produceInto(at site, spec witness.Produce, sinks ...func(order.Message, bool)) *witness.Production {
+	s.Helper()
+	spec.URL = at.service
+	p, err := s.wit.Produce(s.within(time.Minute, "opening a producer"), spec, sinks...)
 	s.must(err)
+	s.Cleanup(func() { // a failed scenario must not go on publishing
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := p.Stop(ctx); err != nil {
+			s.Logf("closing a producer: %v", err)
+		}
+	})
 	return p
 }
 

@@ -277,3 +277,12 @@ func (c *Client) SegmentBacklog(ctx context.Context, n Name, segment int64, subs
 func (c *Client) DropSegmentSubscription(ctx context.Context, n Name, s Segment, subscription string) error {
 	return c.Do(ctx, http.MethodDelete, strings.Join([]string{"segments", string(n), s.Descriptor(), "subscription", subscription}, "/"), nil, nil)
 }
+
+// StorageSize is the size of what the topic stores, over all segments.
+func (c *Client) StorageSize(ctx context.Context, n Name) (int64, error) {
+	var stats struct {
+		StorageSize int64 `json:"storageSize"`
+	}
+	err := c.Do(ctx, http.MethodGet, n.path()+"/stats", nil, &stats)
+	return stats.StorageSize, err
+}

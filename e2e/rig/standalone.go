@@ -16,7 +16,8 @@ const startPatience = 5 * time.Minute
 // Its ports and data survive Stop, Kill and Start.
 type Standalone struct {
 	Name    string
-	ports   []int // broker, admin, bookie
+	Token   string // of a superuser, where the cluster asks for one
+	ports   []int  // broker, admin, bookie
 	dir     string
 	box     Toolbox
 	spawner *Spawner
@@ -81,7 +82,7 @@ func (s *Standalone) Start(ctx context.Context) error {
 		return err
 	}
 	s.proc, s.keep = proc, keep
-	return waitHealthy(ctx, proc, s.AdminURL())
+	return waitHealthy(ctx, proc, s.AdminURL(), s.Token)
 }
 
 // Stop ends it with SIGTERM.

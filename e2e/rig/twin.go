@@ -63,7 +63,7 @@ func (t *Twin) Start(ctx context.Context) error {
 		}
 	}
 	for n, proc := range t.brokers {
-		if err := waitHealthy(ctx, proc, t.AdminURL(n)); err != nil {
+		if err := waitHealthy(ctx, proc, t.AdminURL(n), ""); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (t *Twin) StartBroker(ctx context.Context, n int) error {
 	if err := t.spawnBroker(n); err != nil {
 		return err
 	}
-	return waitHealthy(ctx, t.brokers[n], t.AdminURL(n))
+	return waitHealthy(ctx, t.brokers[n], t.AdminURL(n), "")
 }
 
 // Stop ends all four processes, brokers first.

@@ -48,7 +48,7 @@ func Poll(ctx context.Context, interval time.Duration, check func() error) error
 
 // waitHealthy polls a broker's own health check, which produces and consumes
 // one message, until it answers 200. It gives up when the process has ended.
-func waitHealthy(ctx context.Context, p *Process, adminURL string) error {
+func waitHealthy(ctx context.Context, p *Process, adminURL, token string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -63,6 +63,9 @@ func waitHealthy(ctx context.Context, p *Process, adminURL string) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/admin/v2/brokers/health", nil)
 		if err != nil {
 			return err
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
 		}
 		response, err := client.Do(request)
 		if err != nil {
