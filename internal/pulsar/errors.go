@@ -225,6 +225,8 @@ func judge(err error) (Class, Retry) {
 		return ClassAuth, RetryWait
 	case errors.Is(err, ErrInvalidName), errors.Is(err, ErrTooLarge), errors.Is(err, ErrUnsupported):
 		return ClassFatal, RetryNever
+	case errors.Is(err, ErrSchemaNotFound):
+		return ClassNotFound, RetryWait
 	case errors.Is(err, ErrConnectionLost):
 		return ClassConnection, RetryReopen
 	case errors.Is(err, ErrClosedByBroker), errors.Is(err, ErrTimeout), errors.Is(err, ErrClosed), errors.Is(err, ErrProtocol):

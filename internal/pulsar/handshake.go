@@ -99,7 +99,7 @@ func handshake(ctx context.Context, opts *Options, t target, raw net.Conn, secur
 	for range maxChallenges {
 		var f frame.Frame
 		if err := frame.ReadCommand(c.in, c.limits(), &f); err != nil {
-			return fail(ReasonHandshake, err)
+			return fail(noAnswer(err), err)
 		}
 		if f.Entry != nil {
 			f.Entry.Release()
@@ -122,6 +122,16 @@ func handshake(ctx context.Context, opts *Options, t target, raw net.Conn, secur
 		}
 	}
 	return fail(ReasonAuth, fmt.Errorf("%w: endless challenges", ErrProtocol))
+}
+
+// noAnswer tells a TLS alert from other ends: a server refuses a client's
+// certificate only after the client took the handshake for done.
+func noAnswer(err error) Reason {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		return ReasonTLS
+	}
+	return ReasonHandshake
 }
 
 // writeNow writes before there is a writer.

@@ -8,6 +8,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"sync"
@@ -85,7 +87,7 @@ func TestTLS(t *testing.T) {
 	}{
 		{"both known", "a", true, ""},
 		{"another host", "b", true, ReasonTLS},
-		{"no client certificate", "a", false, ReasonHandshake},
+		{"no client certificate", "a", false, ReasonTLS},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,7 +109,12 @@ func TestTLS(t *testing.T) {
 						}
 					}
 				})
-				r.client.opts.Dial = secured(r, &tls.Config{Certificates: []tls.Certificate{serverCert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clientPool}, &relays)
+				// TLS 1.2 asks for the client's certificate within the handshake; a
+				// later refusal would meet CONNECT on a pipe that holds no byte.
+				r.client.opts.Dial = secured(r, &tls.Config{
+					Certificates: []tls.Certificate{serverCert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clientPool,
+					MaxVersion: tls.VersionTLS12,
+				}, &relays)
 				b := r.broker("a:6651")
 				defer r.end()
 				_, err := r.client.Connect(t.Context())
@@ -140,5 +147,15 @@ func TestTLS(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	alert := &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}
+	if got := noAnswer(fmt.Errorf("read: %w", alert)); got != ReasonTLS {
+		t.Errorf("alert: %s", got)
+	}
+	if got := noAnswer(io.ErrUnexpectedEOF); got != ReasonHandshake {
+		t.Errorf("end: %s", got)
 	}
 }
