@@ -21,19 +21,33 @@ func (s *session) claimTarget(ef Effect) {
 		h = &handle{topic: ef.Segment.Topic(s.lane.env.Target.Topic)}
 		s.targets[ef.Target] = h
 	}
-	if h.cancel != nil {
-		h.cancel()
-	}
-	ctx, cancel := context.WithCancel(s.ctx)
-	h.cancel = cancel
+	h.abandon()
+	aborted := make(chan struct{})
+	h.abort = aborted
 	old := h.producer
 	h.producer = nil
-	s.op(func(context.Context) {
+	s.op(func(ctx context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		go func() {
+			select {
+			case <-aborted:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
 		// The old handle's last receipts come before the answer to its close.
 		closeProducer(old)
 		s.claimUntil(ctx, ef.Target, ef.Gen, h)
 	})
+}
+
+// abandon gives up the claim on its way, if there is one.
+func (h *handle) abandon() {
+	if h.abort != nil {
+		close(h.abort)
+		h.abort = nil
+	}
 }
 
 func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handle) {
@@ -45,7 +59,7 @@ func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handl
 			s.lane.metrics.claims.Inc()
 			s.box.put(letter{
 				ev: Event{Kind: evClaimed, Target: id, Gen: gen, Pos: c.barrier, Seq: c.next},
-				do: func() { s.keep(ctx, h, c, gen) },
+				do: func() { s.keep(id, h, c, gen) },
 			})
 			return
 		case terminated(err):
@@ -66,10 +80,11 @@ func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handl
 	}
 }
 
-// keep stores a claimed producer, unless the machine has no use for it any more.
-func (s *session) keep(ctx context.Context, h *handle, c claimed, gen int) {
-	if ctx.Err() != nil && s.ctx.Err() == nil && h.producer != nil {
-		go closeProducer(c.producer)
+// keep stores a claimed producer, unless the machine gave the target up while
+// it was being claimed.
+func (s *session) keep(id TargetID, h *handle, c claimed, gen int) {
+	if s.targets[id] != h {
+		s.op(func(context.Context) { closeProducer(c.producer) })
 		return
 	}
 	h.producer, h.gen = c.producer, gen
@@ -119,9 +134,7 @@ func (s *session) release(id TargetID) {
 	if h == nil {
 		return
 	}
-	if h.cancel != nil {
-		h.cancel()
-	}
+	h.abandon()
 	delete(s.targets, id)
 	s.op(func(context.Context) { closeProducer(h.producer) })
 }

@@ -19,8 +19,9 @@ type session struct {
 	log     *slog.Logger
 	machine *Machine
 	box     *mailbox
-	ctx     context.Context // of the operations; ends with the session
-	ops     sync.WaitGroup
+	// op runs one operation beside the driver; its context ends with the session.
+	op  func(func(context.Context))
+	ops sync.WaitGroup
 
 	source                *pulsar.Consumer
 	checkpoint            *claimed
@@ -38,14 +39,16 @@ type handle struct {
 	topic    string
 	producer *pulsar.Producer
 	gen      int
-	cancel   context.CancelFunc // of the claim on its way
+	abort    chan struct{} // closed to give up the claim on its way; nil: none
 }
 
 // run drives the session to its end. When ctx ends it drains; when hard ends it
 // gives up what is not drained yet.
 func (s *session) run(ctx, hard context.Context) Result {
 	opCtx, cancel := context.WithCancel(hard)
-	s.ctx = opCtx
+	s.op = func(f func(context.Context)) {
+		s.ops.Go(func() { f(opCtx) })
+	}
 	defer s.finish(cancel)
 	defer s.lane.env.Target.Layout.Subscribe(s.onLayout)()
 	s.op(s.subscribe)
@@ -140,15 +143,6 @@ func (s *session) apply(ef Effect) {
 	case efClose:
 		s.over, s.result = true, ef.Result
 	}
-}
-
-// op runs one operation beside the driver; it ends with the session.
-func (s *session) op(f func(context.Context)) {
-	s.ops.Add(1)
-	go func() {
-		defer s.ops.Done()
-		f(s.ctx)
-	}()
 }
 
 // finish closes what is open, in the order that lets a successor in soonest.

@@ -21,10 +21,11 @@ const (
 	numStates
 )
 
-var stateNames = [numStates]string{"attaching", "standby", "waiting", "claiming", "recording",
-	"recovering", "running", "draining", "settling", "parting", "closed"}
-
-func (s State) String() string { return stateNames[s] }
+func (s State) String() string {
+	names := [numStates]string{"attaching", "standby", "waiting", "claiming", "recording",
+		"recovering", "running", "draining", "settling", "parting", "closed"}
+	return names[s]
+}
 
 type handler func(*Machine, Event)
 
