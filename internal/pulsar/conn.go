@@ -47,6 +47,7 @@ type handles struct {
 	producers map[uint64]*Producer
 	layouts   map[uint64]*session[*pulsarpb.CommandScalableTopicUpdate]
 	topics    map[uint64]*session[*pulsarpb.CommandWatchScalableTopicsUpdate]
+	streams   map[uint64]*session[*pulsarpb.ScalableConsumerAssignment]
 }
 
 // call is a request that waits for its reply.
@@ -73,6 +74,7 @@ func newConn(opts *Options, t target, raw, nc net.Conn, ids *atomic.Uint64, pool
 			producers: map[uint64]*Producer{},
 			layouts:   map[uint64]*session[*pulsarpb.CommandScalableTopicUpdate]{},
 			topics:    map[uint64]*session[*pulsarpb.CommandWatchScalableTopicsUpdate]{},
+			streams:   map[uint64]*session[*pulsarpb.ScalableConsumerAssignment]{},
 		},
 		done: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -155,6 +157,9 @@ func (c *conn) bury() {
 		s.end(err)
 	}
 	for _, s := range owned.topics {
+		s.end(err)
+	}
+	for _, s := range owned.streams {
 		s.end(err)
 	}
 	reason := ReasonClosed

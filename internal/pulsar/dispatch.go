@@ -109,6 +109,10 @@ func (c *conn) dispatchReply(cmd *pulsarpb.BaseCommand) bool {
 		if s := cmd.GetConsumerStatsResponse(); s != nil {
 			id, r.err = s.GetRequestId(), refusal(s.ErrorCode, s.GetErrorMessage())
 		}
+	case pulsarpb.BaseCommand_SCALABLE_TOPIC_SUBSCRIBE_RESPONSE:
+		if s := cmd.GetScalableTopicSubscribeResponse(); s != nil {
+			id, r.err = s.GetRequestId(), refusal(s.Error, s.GetMessage())
+		}
 	case pulsarpb.BaseCommand_GET_SCHEMA_RESPONSE:
 		if s := cmd.GetGetSchemaResponse(); s != nil {
 			id, r.err = s.GetRequestId(), refusal(s.ErrorCode, s.GetErrorMessage())
@@ -179,6 +183,9 @@ func (c *conn) dispatchHandle(cmd *pulsarpb.BaseCommand) bool {
 	case pulsarpb.BaseCommand_SCALABLE_TOPIC_UPDATE:
 		m := cmd.GetScalableTopicUpdate()
 		push(c, func(h *handles) *session[*pulsarpb.CommandScalableTopicUpdate] { return h.layouts[m.GetSessionId()] }, m)
+	case pulsarpb.BaseCommand_SCALABLE_TOPIC_ASSIGNMENT_UPDATE:
+		m := cmd.GetScalableTopicAssignmentUpdate()
+		push(c, func(h *handles) *session[*pulsarpb.ScalableConsumerAssignment] { return h.streams[m.GetConsumerId()] }, m.GetAssignment())
 	case pulsarpb.BaseCommand_WATCH_SCALABLE_TOPICS_UPDATE:
 		m := cmd.GetWatchScalableTopicsUpdate()
 		push(c, func(h *handles) *session[*pulsarpb.CommandWatchScalableTopicsUpdate] { return h.topics[m.GetWatchId()] }, m)
