@@ -35,7 +35,7 @@ func TestEntriesAllocateNothing(t *testing.T) {
 	c := newConn(opts, target{}, ours, ours, &atomic.Uint64{}, &frame.Pool{})
 	c.info.MaxMessageSize = defaultMaxMessageSize
 	s := &Consumer{conn: c, id: 1, handler: silentConsumer{}, dead: make(chan struct{})}
-	p := &Producer{conn: c, id: 2, handler: silentProducer{}}
+	p := &Producer{conn: c, id: 2, handler: silentProducer{}, gone: make(chan struct{})}
 	s.deliver.open()
 	p.deliver.open()
 	c.owned.consumers[1], c.owned.producers[2] = s, p

@@ -233,6 +233,20 @@ func (c *conn) request(ctx context.Context, timeout time.Duration, want pulsarpb
 	return nil, late
 }
 
+// until is ctx that also ends, with cause's error, when a handle does: the
+// broker need not answer for one it has closed.
+func until(ctx context.Context, ended <-chan struct{}, cause func() error) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-ended:
+			cancel(cause())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // take removes a call, so that exactly one side finishes it.
 func (c *conn) take(id uint64) *call {
 	c.mu.Lock()

@@ -139,15 +139,8 @@ func (s *Consumer) Stats(ctx context.Context) (ConsumerStats, error) {
 	if err := s.alive(); err != nil {
 		return ConsumerStats{}, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() { // a dead consumer's request would only time out
-		select {
-		case <-s.dead:
-			cancel(s.alive())
-		case <-ctx.Done():
-		}
-	}()
+	ctx, cancel := until(ctx, s.dead, s.alive)
+	defer cancel()
 	reply, err := s.conn.request(ctx, s.conn.opts.OperationTimeout, pulsarpb.BaseCommand_CONSUMER_STATS_RESPONSE, nil, func(id uint64) *pulsarpb.BaseCommand {
 		cmd := command(pulsarpb.BaseCommand_CONSUMER_STATS)
 		cmd.ConsumerStats = &pulsarpb.CommandConsumerStats{RequestId: proto.Uint64(id), ConsumerId: proto.Uint64(s.id)}
@@ -178,6 +171,8 @@ func (s *Consumer) Close(ctx context.Context) error {
 		s.die(ErrClosed) // waits for a Closed that is being called
 		return nil
 	}
+	ctx, cancel := until(ctx, s.dead, s.alive)
+	defer cancel()
 	_, err := s.conn.request(ctx, s.conn.opts.OperationTimeout, pulsarpb.BaseCommand_SUCCESS, func(r result) {
 		if r.err == nil {
 			s.die(ErrClosed)

@@ -66,7 +66,7 @@ func say(t *testing.T, data []byte) {
 	c.info.MaxMessageSize = 1 << 16
 	consumed, produced := &consumerRecorder{}, &producerRecorder{}
 	s := &Consumer{conn: c, id: 1, handler: consumed, dead: make(chan struct{})}
-	p := &Producer{conn: c, id: 2, handler: produced}
+	p := &Producer{conn: c, id: 2, handler: produced, gone: make(chan struct{})}
 	s.deliver.open()
 	p.deliver.open()
 	layouts := newSession[*pulsarpb.CommandScalableTopicUpdate]()

@@ -79,8 +79,9 @@ type Producer struct {
 	deliver gate
 
 	mu     sync.Mutex
-	err    error // why no send is accepted any more
-	fenced bool  // the broker closed it
+	err    error         // why no send is accepted any more
+	fenced bool          // the broker closed it
+	gone   chan struct{} // closed when fenced
 }
 
 // OpenProducer looks the topic up and opens a producer at its owner, once:
@@ -95,7 +96,7 @@ func (c *Client) OpenProducer(ctx context.Context, o ProducerOptions, h Producer
 	if err != nil {
 		return nil, fmt.Errorf("open producer on %s: %w", o.Topic, err)
 	}
-	p := &Producer{conn: conn, id: c.ids.Add(1), topic: o.Topic, handler: h}
+	p := &Producer{conn: conn, id: c.ids.Add(1), topic: o.Topic, handler: h, gone: make(chan struct{})}
 	if err := p.open(ctx, c, o); err != nil {
 		return nil, fmt.Errorf("open producer on %s at %s: %w", o.Topic, conn.target, err)
 	}
@@ -213,6 +214,8 @@ func (p *Producer) Close(ctx context.Context) error {
 	}
 	var err error
 	if !fenced {
+		ctx, cancel := until(ctx, p.gone, func() error { return ErrClosedByBroker })
+		defer cancel()
 		_, err = p.conn.request(ctx, p.conn.opts.OperationTimeout, pulsarpb.BaseCommand_SUCCESS, func(r result) {
 			if r.err == nil {
 				p.die(ErrClosed)
@@ -220,7 +223,7 @@ func (p *Producer) Close(ctx context.Context) error {
 		}, p.closeCommand)
 	}
 	p.die(ErrClosed)
-	if err != nil && !errors.Is(err, ErrConnectionLost) {
+	if err != nil && !errors.Is(err, ErrConnectionLost) && !errors.Is(err, ErrClosedByBroker) {
 		return fmt.Errorf("close producer on %s: %w", p.topic, err)
 	}
 	return nil
@@ -255,7 +258,10 @@ func (p *Producer) sendError(sequence uint64, err error) {
 func (p *Producer) brokerClosed(err error) {
 	p.mu.Lock()
 	known := p.fenced
-	p.fenced = true
+	if !known {
+		p.fenced = true
+		close(p.gone)
+	}
 	if p.err == nil {
 		p.err = err
 	}

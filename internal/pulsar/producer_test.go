@@ -221,6 +221,91 @@ func TestProducerCloseIsBounded(t *testing.T) {
 	})
 }
 
+// A broker that closes a handle while it is asked to need not answer.
+func TestCloseMeetsTheBrokers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		b := r.broker("a:6650")
+		b.on(pulsarpb.BaseCommand_CLOSE_PRODUCER, func(c *fakeConn, f *frame.Frame) {
+			c.closeProducer(f.Command.GetCloseProducer().GetProducerId())
+		})
+		b.on(pulsarpb.BaseCommand_CLOSE_CONSUMER, func(c *fakeConn, f *frame.Frame) {
+			c.closeConsumer(f.Command.GetCloseConsumer().GetConsumerId())
+		})
+		ph, ch := &producerRecorder{}, &consumerRecorder{}
+		p, s := openTestProducer(t, r, ph), subscribeTest(t, r, ch)
+		start := time.Now()
+		if err := errors.Join(p.Close(t.Context()), s.Close(t.Context())); err != nil || time.Since(start) > 0 {
+			t.Errorf("closed after %s: %v", time.Since(start), err)
+		}
+		wantLines(t, ph.get(), "broker closed", "closed")
+		wantLines(t, ch.get(), "closed")
+	})
+}
+
+// eagerProducer uses its producer from within each call.
+type eagerProducer struct {
+	producerRecorder
+	p *Producer
+}
+
+func (e *eagerProducer) again() {
+	if err := e.p.Send(Outgoing{Sequence: 99, Metadata: testMetadata()}); err != nil && !errors.Is(err, ErrNotSent) {
+		e.add(err.Error())
+	}
+}
+func (e *eagerProducer) Receipt(seq uint64, id MessageID) {
+	e.producerRecorder.Receipt(seq, id)
+	if seq != 99 {
+		e.again()
+	}
+}
+func (e *eagerProducer) BrokerClosed(err error) { e.producerRecorder.BrokerClosed(err); e.again() }
+func (e *eagerProducer) Closed(err error)       { e.producerRecorder.Closed(err); e.again() }
+
+// eagerConsumer does so with its consumer.
+type eagerConsumer struct {
+	consumerRecorder
+	s *Consumer
+}
+
+func (e *eagerConsumer) Message(m Message) {
+	e.consumerRecorder.Message(m)
+	e.s.AckCumulative(m.ID, func(err error) {
+		e.add(fmt.Sprint("acked ", err))
+		e.s.AckCumulative(m.ID, nil)
+		_ = e.s.Flow(1) // what a dead consumer says to it is no news
+	})
+}
+func (e *eagerConsumer) Closed(err error) {
+	e.s.AckIndividual([]MessageID{{1, 1}}, func(err error) {
+		if !errors.Is(err, ErrNotSent) {
+			e.add("acked after the end")
+		}
+	})
+	e.consumerRecorder.Closed(err)
+}
+
+func TestHandlersMayUseTheirHandle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		b := r.broker("a:6650")
+		ph, ch := &eagerProducer{}, &eagerConsumer{}
+		ph.p = openTestProducer(t, r, ph)
+		ch.s = subscribeTest(t, r, ch)
+		send(t, ph.p, 1)
+		synctest.Wait()
+		b.connections()[1].closeProducer(ph.p.id)
+		b.connections()[2].message(ch.s.id, MessageID{1, 1}, testMetadata(), []byte("x"))
+		synctest.Wait()
+		b.connections()[1].nc.Close()
+		b.connections()[2].nc.Close()
+		synctest.Wait()
+		wantLines(t, ph.get(), "receipt 1 7:0", "receipt 99 7:1", "broker closed", "closed")
+		wantLines(t, ch.get(), `message 1:1 "x"`, "acked <nil>", "closed")
+	})
+}
+
 // The connection is cut after a silence: what was sent is in doubt, and said to
 // be so only by Closed.
 func TestProducerSilenceThenCut(t *testing.T) {
