@@ -128,17 +128,7 @@ func TestTLS(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				h := &producerRecorder{}
-				p := openTestProducer(t, r, h)
-				for seq := range uint64(20) { // more than a record, more than the coalescing buffer
-					if err := p.Send(Outgoing{Sequence: seq, Metadata: testMetadata(), Payload: make([]byte, 20_000)}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				synctest.Wait()
-				if n := len(h.get()); n != 20 {
-					t.Errorf("%d receipts: %q", n, h.get())
-				}
+				sendOverTLS(t, r)
 				if !expiry.Equal(clientCert.Leaf.NotAfter) {
 					t.Errorf("certificate said to expire %s", expiry)
 				}
@@ -147,6 +137,22 @@ func TestTLS(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// sendOverTLS sends more than a record holds, and more than is coalesced.
+func sendOverTLS(t *testing.T, r *rig) {
+	t.Helper()
+	h := &producerRecorder{}
+	p := openTestProducer(t, r, h)
+	for seq := range uint64(20) {
+		if err := p.Send(Outgoing{Sequence: seq, Metadata: testMetadata(), Payload: make([]byte, 20_000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Wait()
+	if n := len(h.get()); n != 20 {
+		t.Errorf("%d receipts: %q", n, h.get())
 	}
 }
 
