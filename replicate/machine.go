@@ -126,7 +126,11 @@ func (m *Machine) close(r Result) {
 	m.emit(Effect{Kind: efClose, Result: r})
 }
 
-func (m *Machine) leave(Event) { m.close(m.result) }
+// leave ends a session that has begun nothing.
+func (m *Machine) leave(Event) {
+	m.result.Clean = true
+	m.close(m.result)
+}
 
 func (m *Machine) onFailed(ev Event) { m.close(Result{Err: ev.Err}) }
 

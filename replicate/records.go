@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -194,7 +195,8 @@ func atEnd(ctx context.Context, c *pulsar.Consumer, seen Position) (bool, error)
 		c.AckCumulative(seen, func(err error) { acked <- err })
 		select {
 		case err := <-acked:
-			if err != nil {
+			// Refused where the broker has passed markers beyond it already.
+			if err != nil && !errors.As(err, new(*pulsar.ServerError)) {
 				return false, err
 			}
 		case <-ctx.Done():
