@@ -165,6 +165,7 @@ func (s *session) recordFound() Event {
 	ev := Event{Kind: evCheckpointClaimed}
 	if rec, ok := s.lane.env.Records.Record(s.lane.name); ok {
 		ev.Record = &rec
+		s.log.Info("record found", "epoch", rec.Epoch, "frontier", rec.Frontier, "clean", rec.Clean, "finished", rec.Finished)
 	}
 	return ev
 }
