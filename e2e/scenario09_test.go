@@ -4,9 +4,11 @@ package e2e_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/geobridge/geobridge/e2e/daemon"
 	"github.com/geobridge/geobridge/e2e/order"
 	"github.com/geobridge/geobridge/e2e/restadmin"
 	"github.com/geobridge/geobridge/e2e/rig"
@@ -38,7 +40,7 @@ func TestScenario09TwoBrokers(t *testing.T) {
 	s.create(s.west, "orders", 4, 4)
 	s.bothOwn(n)
 	reader := s.consume(s.west, n, 3)
-	s.run(s.mapping("spread", s.east, s.west, "orders"))
+	d := s.run(s.mapping("spread", s.east, s.west, "orders"))
 	const rate = 2_000
 	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 200, Rate: rate, Compression: "LZ4"}, reader)
 	copying := func(what string) {
@@ -56,6 +58,7 @@ func TestScenario09TwoBrokers(t *testing.T) {
 		s.must(s.west.admin.Unload(s.ctx, s.namespace)) // spread again
 		copying("after the broker is back")
 	}
+	s.usesBoth(d, twin)
 	s.must(load.Stop(s.within(time.Minute, "ending the load")))
 	s.verdict(reader, 2*time.Minute, order.AtLeastOnce)
 }
@@ -76,5 +79,24 @@ func (s *scene) bothOwn(n restadmin.Name) {
 	s.Logf("owners: %v", owners)
 	if len(owners) < 2 {
 		s.Errorf("one broker owns all segments: %v", owners)
+	}
+}
+
+// usesBoth fails the scenario unless the log shows connections to either
+// broker: whoever was asked, the look-ups led to the owners.
+func (s *scene) usesBoth(d *daemon.Daemon, twin *rig.Twin) {
+	s.Helper()
+	if d.StandIn() {
+		return
+	}
+	for n := range 2 {
+		address := strings.TrimPrefix(twin.BrokerURL(n), "pulsar://")
+		used := false
+		for line := range strings.Lines(d.Log()) {
+			used = used || strings.Contains(line, "connected") && strings.Contains(line, address) && strings.Contains(line, "producer")
+		}
+		if !used {
+			s.Errorf("the log shows no producer connection to broker %d (%s)", n, address)
+		}
 	}
 }
