@@ -63,7 +63,13 @@ func (m *Machine) ack(pos Position) {
 	m.emit(Effect{Kind: efAck, Pos: pos})
 }
 
-func (m *Machine) onAcked(Event) { m.acks-- }
+// onAcked: an acknowledgement that failed is made again with the next tick.
+func (m *Machine) onAcked(ev Event) {
+	m.acks--
+	if ev.Err != nil {
+		m.acked = noPosition()
+	}
+}
 
 // onLastAcked ends the session once each acknowledgement was answered.
 func (m *Machine) onLastAcked(Event) {
@@ -78,8 +84,12 @@ func (m *Machine) onTick(ev Event) {
 	if ev.Window > 0 {
 		m.flow.window = ev.Window
 	}
-	if m.dirty && !m.writing {
+	switch {
+	case m.writing:
+	case m.dirty:
 		m.write()
+	case m.acks == 0 && m.version > 0:
+		m.ack(m.written.Frontier) // again, if it failed
 	}
 	if m.state != Running {
 		return
@@ -108,8 +118,12 @@ func (m *Machine) onCheckpointLost(ev Event) {
 		m.close(Result{Err: ev.Err})
 		return
 	}
+	m.trouble = ev.Err
 	m.emit(Effect{Kind: efClaimCheckpoint})
 }
+
+// onCheckpointTrouble only keeps the reason; the driver goes on trying.
+func (m *Machine) onCheckpointTrouble(ev Event) { m.trouble = ev.Err }
 
 var errDeposed = errors.New("deposed: another instance opened this lane")
 
@@ -120,7 +134,7 @@ func (m *Machine) onReclaim(ev Event) {
 		m.close(Result{Deposed: true, Err: errDeposed})
 		return
 	}
-	m.held = true
+	m.held, m.trouble = true, nil
 	if m.writing {
 		m.emit(Effect{Kind: efWriteRecord, Record: m.written})
 		return

@@ -29,6 +29,8 @@ const (
 	evReceipt                            // Target, Gen, Seq, Pos
 	evDoubt                              // Target, Gen, Err: sends may or may not be stored
 	evParked                             // Poison
+	evTargetTrouble                      // Target, Gen, Err: the claim failed and is tried again
+	evCheckpointTrouble                  // Err: the same for the checkpoint
 	evTick                               // a checkpoint interval passed; Window
 	evStop                               // leave: drain and close
 	evFailed                             // Err: something the lane cannot work without

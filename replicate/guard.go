@@ -3,6 +3,7 @@ package replicate
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
@@ -21,6 +22,8 @@ type guard struct {
 	// high is the highest floor that any lane ever listed for a segment, as far
 	// as this instance saw: a lower bound of its end.
 	high map[TargetID]Position
+	// released are the sealed segments whose end the guard has reached.
+	released map[TargetID]bool
 }
 
 type guardHold struct {
@@ -30,7 +33,10 @@ type guardHold struct {
 }
 
 func newGuard(env *Env) *guard {
-	return &guard{env: env, log: env.Log.With("guard", GuardName(env.Subscription)), held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}}
+	return &guard{
+		env: env, log: env.Log.With("guard", GuardName(env.Subscription)),
+		held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}, released: map[TargetID]bool{},
+	}
 }
 
 // guardInterval is how often the guard is moved.
@@ -52,9 +58,19 @@ func (g *guard) run(ctx context.Context) {
 
 // move acknowledges every segment of the target's layout up to the lowest floor
 // of the lanes that list it, or to the end as far as it was seen if none does.
+// A sealed segment that no lane lists takes nothing any more: the guard goes to
+// its end for good, whoever wrote there last, and lets it be pruned.
 func (g *guard) move(ctx context.Context) {
 	snap := g.env.Target.Layout.Snapshot()
 	if snap.State != layoutcache.Live {
+		return
+	}
+	// First the layout, then the records to their end: whatever was sent to a
+	// segment before it was sealed is declared in what is read now.
+	reading, cancel := context.WithTimeout(ctx, guardInterval)
+	defer cancel()
+	if err := g.env.Records.ReadTo(reading, pulsar.Latest()); err != nil {
+		g.log.Debug("guard not moved", "error", err)
 		return
 	}
 	low := map[TargetID]Position{}
@@ -77,7 +93,10 @@ func (g *guard) move(ctx context.Context) {
 		if !listed {
 			to = g.highest(id)
 		}
-		if to != noPosition() {
+		switch {
+		case s.Sealed && !listed:
+			g.release(ctx, s)
+		case to != noPosition():
 			g.ack(ctx, s, to)
 		}
 	}
@@ -102,6 +121,25 @@ func (g *guard) ack(ctx context.Context, s *reroute.Segment, to Position) {
 			g.log.Debug("guard not moved", "segment", s.ID, "to", to, "error", err)
 		}
 	})
+}
+
+// release moves the guard to the end of a sealed segment, once. A lane that
+// still may have parts there above its frontier lists it in its record.
+func (g *guard) release(ctx context.Context, s *reroute.Segment) {
+	id := targetID(s)
+	if g.released[id] {
+		return
+	}
+	h := g.hold(ctx, s)
+	if h == nil {
+		return
+	}
+	if err := h.consumer.Seek(ctx, pulsar.Latest()); err != nil {
+		g.log.Debug("guard not released, trying again", "segment", s.ID, "error", err)
+		return
+	}
+	g.released[id] = true
+	g.log.Info("guard released a sealed segment", "segment", s.ID)
 }
 
 // hold returns the consumer on a segment, attached anew if it died.
@@ -129,13 +167,18 @@ func (g *guard) hold(ctx context.Context, s *reroute.Segment) *guardHold {
 
 // forget lets go of segments that left the layout.
 func (g *guard) forget(l *reroute.Layout) {
+	gone := func(id TargetID) bool {
+		s := l.Segment(id.Segment)
+		return s == nil || s.CreatedAtMs != id.CreatedAtMs
+	}
 	for id, h := range g.held {
-		if s := l.Segment(id.Segment); s == nil || s.CreatedAtMs != id.CreatedAtMs {
+		if gone(id) {
 			g.close(h)
 			delete(g.held, id)
-			delete(g.high, id)
 		}
 	}
+	maps.DeleteFunc(g.high, func(id TargetID, _ Position) bool { return gone(id) })
+	maps.DeleteFunc(g.released, func(id TargetID, _ bool) bool { return gone(id) })
 }
 
 func (g *guard) closeAll() {

@@ -76,6 +76,10 @@ func (l *Lane) Run(ctx, hard context.Context) error {
 		if time.Since(start) > healthyAfter || res.Err == nil {
 			wait.Reset()
 		}
+		if res.Err != nil {
+			l.shown.State, l.shown.Reason = ShowStalled, "opens again: "+res.Err.Error()
+			l.env.Board.Lane(l.env.Mapping, l.name, l.shown)
+		}
 		l.beat()
 		pause(ctx, wait.NextBackOff())
 	}

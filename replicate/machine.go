@@ -39,6 +39,7 @@ type Machine struct {
 	record     Record // as it will be written next
 	wasClean   bool   // the record found at the opening
 	held       bool   // the checkpoint producer is ours
+	trouble    error  // why it is not
 	writing    bool
 	version    uint64 // of the last write
 	written    Record // the one on its way, or the last one stored
@@ -97,7 +98,7 @@ func (m *Machine) Why() string {
 	case m.state == Waiting:
 		return "a parent segment is not finished"
 	case m.state == Claiming, m.state > Claiming && m.state < Closed && !m.held:
-		return "takes the checkpoint topic"
+		return because("takes the checkpoint topic", m.trouble)
 	case m.state < Recovering || m.state > Draining:
 		return ""
 	case m.missing != nil:
@@ -108,12 +109,19 @@ func (m *Machine) Why() string {
 	for _, t := range m.targets {
 		switch {
 		case t.state == targetClaiming:
-			return fmt.Sprintf("takes target segment %d%s", t.id.Segment, t.doubt)
+			return because(fmt.Sprintf("takes target segment %d", t.id.Segment), t.trouble)
 		case t.state == targetEnded && len(t.queue) > 0:
 			return fmt.Sprintf("target segment %d is sealed; waits for the newer layout", t.id.Segment)
 		}
 	}
 	return ""
+}
+
+func because(what string, err error) string {
+	if err == nil {
+		return what
+	}
+	return fmt.Sprintf("%s: %v", what, err)
 }
 
 func (m *Machine) emit(ef Effect) { m.out = append(m.out, ef) }
@@ -185,7 +193,7 @@ func (m *Machine) onFirstClaim(ev Event) {
 		m.close(Result{Finished: true, Clean: true})
 		return
 	}
-	m.held = true
+	m.held, m.trouble = true, nil
 	m.wasClean = m.record.Clean
 	m.record.Epoch++
 	m.record.Clean = false

@@ -72,6 +72,7 @@ func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handl
 			return
 		}
 		s.log.Warn("cannot take target segment, trying again", "topic", h.topic, "error", err)
+		s.box.post(Event{Kind: evTargetTrouble, Target: id, Gen: gen, Err: err})
 		if errors.Is(err, pulsar.ErrProducerBusy) && s.deposed() {
 			s.box.post(Event{Kind: evFailed, Err: errDeposed})
 			return
@@ -157,6 +158,7 @@ func (s *session) claimCheckpoint(ctx context.Context) {
 			return
 		}
 		s.log.Warn("cannot take the checkpoint topic, trying again", "error", err)
+		s.box.post(Event{Kind: evCheckpointTrouble, Err: err})
 		pause(ctx, wait.NextBackOff())
 	}
 }

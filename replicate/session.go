@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -122,7 +123,7 @@ func (s *session) apply(ef Effect) {
 			s.log.Debug("flow", "error", err) // its Closed follows
 		}
 	case efAck:
-		s.source.AckCumulative(ef.Pos, func(err error) { s.box.post(Event{Kind: evAcked, Err: err}) })
+		s.source.AckCumulative(ef.Pos, func(err error) { s.box.post(Event{Kind: evAcked, Err: ackError(err)}) })
 	case efProbe:
 		s.op(s.probe)
 	case efClaim:
@@ -143,6 +144,16 @@ func (s *session) apply(ef Effect) {
 	case efClose:
 		s.over, s.result = true, ef.Result
 	}
+}
+
+// ackError takes the refusal of an old position for what it is: acknowledged
+// already (the broker's own words, 5.0.1).
+func ackError(err error) error {
+	var refused *pulsar.ServerError
+	if errors.As(err, &refused) && strings.Contains(refused.Message, "already mark-delete") {
+		return nil
+	}
+	return err
 }
 
 // finish closes what is open, in the order that lets a successor in soonest.

@@ -74,6 +74,8 @@ func table() []row {
 		{open, evGone, (*Machine).onEnded, []State{Running, Settling}},
 		{open, evReceipt, (*Machine).onReceipt, []State{Settling}},
 		{open, evDoubt, (*Machine).onDoubt, []State{Settling}},
+		{open, evTargetTrouble, (*Machine).onTargetTrouble, nil},
+		{allButClosed(), evCheckpointTrouble, (*Machine).onCheckpointTrouble, nil},
 		{[]State{Running, Draining}, evParked, (*Machine).onParked, []State{Settling}},
 
 		// time and orders

@@ -1,7 +1,6 @@
 package replicate
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/geobridge/geobridge/reroute"
@@ -33,7 +32,7 @@ type target struct {
 	landed []landing
 	high   Position // the highest position seen here
 
-	doubt      string // why it is claimed again
+	trouble    error  // why it is claimed again, or could not be claimed yet
 	claimed    bool   // in this session
 	declaredBy uint64 // the version of the record that declares or proves the claim
 }
@@ -84,7 +83,7 @@ func (m *Machine) onClaimed(ev Event) {
 	if t == nil {
 		return
 	}
-	t.claimed = true
+	t.claimed, t.trouble = true, nil
 	t.nextSeq, t.sent = ev.Seq, 0
 	t.state = targetDeclaring
 	if m.record.floor(t.id) == nil {
@@ -161,8 +160,15 @@ func (m *Machine) onDoubt(ev Event) {
 		m.progress()
 		return
 	}
-	t.doubt = fmt.Sprintf(" again: %v", ev.Err)
 	m.claim(t)
+	t.trouble = ev.Err
+}
+
+// onTargetTrouble only keeps the reason; the driver goes on trying.
+func (m *Machine) onTargetTrouble(ev Event) {
+	if t := m.targets[ev.Target]; t != nil && t.state == targetClaiming && ev.Gen == t.gen+1 {
+		t.trouble = ev.Err
+	}
 }
 
 // flush sends what waits for an open target.

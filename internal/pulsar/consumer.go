@@ -161,6 +161,23 @@ func (s *Consumer) Stats(ctx context.Context) (ConsumerStats, error) {
 	}, nil
 }
 
+// Seek moves the subscription to id; Latest is its end. The broker closes the
+// consumer for it (broker 5.0.1, observed), before or after its answer.
+func (s *Consumer) Seek(ctx context.Context, id MessageID) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	_, err := s.conn.request(ctx, s.conn.opts.OperationTimeout, pulsarpb.BaseCommand_SUCCESS, nil, func(request uint64) *pulsarpb.BaseCommand {
+		cmd := command(pulsarpb.BaseCommand_SEEK)
+		cmd.Seek = &pulsarpb.CommandSeek{ConsumerId: proto.Uint64(s.id), RequestId: proto.Uint64(request), MessageId: wireID(id)}
+		return cmd
+	})
+	if err != nil {
+		return fmt.Errorf("seek %s to %s: %w", s.topic, id, err)
+	}
+	return nil
+}
+
 // Close ends the consumer and waits for the broker to let go of it, at most
 // until ctx ends. On return Closed has been called, and acknowledgements whose
 // receipt did not come have failed with ErrClosed, though they may count all the
