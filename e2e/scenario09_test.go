@@ -4,6 +4,8 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -63,23 +65,31 @@ func TestScenario09TwoBrokers(t *testing.T) {
 	s.verdict(reader, 2*time.Minute, order.AtLeastOnce)
 }
 
-// bothOwn fails the scenario unless each broker owns some segment.
+// bothOwn waits until each broker owns an active segment. Where a segment goes
+// is a matter of hashes and loads: an unload deals anew.
 func (s *scene) bothOwn(n restadmin.Name) {
 	s.Helper()
-	owners := map[string]int{}
-	var stats struct {
-		Layout struct {
-			Segments map[string]struct{ OwnerBroker string }
+	s.must(rig.Poll(s.within(time.Minute, "spreading the segments"), time.Second, func() error {
+		var stats struct {
+			Layout struct {
+				Segments map[string]struct{ State, OwnerBroker string }
+			}
 		}
-	}
-	s.must(s.west.admin.Do(s.ctx, "GET", "scalable/"+string(n)+"/stats", nil, &stats))
-	for _, segment := range stats.Layout.Segments {
-		owners[segment.OwnerBroker]++
-	}
-	s.Logf("owners: %v", owners)
-	if len(owners) < 2 {
-		s.Errorf("one broker owns all segments: %v", owners)
-	}
+		if err := s.west.admin.Do(s.ctx, "GET", "scalable/"+string(n)+"/stats", nil, &stats); err != nil {
+			return err
+		}
+		owners := map[string]int{}
+		for _, segment := range stats.Layout.Segments {
+			if segment.State == "ACTIVE" && segment.OwnerBroker != "" {
+				owners[segment.OwnerBroker]++
+			}
+		}
+		if len(owners) == 2 {
+			s.Logf("owners: %v", owners)
+			return nil
+		}
+		return errors.Join(fmt.Errorf("owners: %v", owners), s.west.admin.Unload(s.ctx, s.namespace))
+	}))
 }
 
 // usesBoth fails the scenario unless the log shows connections to either

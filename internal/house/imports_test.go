@@ -34,7 +34,8 @@ func importTable() map[string][]string {
 		"internal/keyorder":        {},
 		"internal/demo":            append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder"}, wire...),
 		"e2e":                      append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder"}, wire...),
-		"bench":                    append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder"}, wire...),
+		"bench": append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder",
+			"e2e/daemon", "e2e/restadmin", "e2e/rig", "e2e/witness"}, wire...), // one row with e2e: its brokers and its witness
 	}
 }
 
