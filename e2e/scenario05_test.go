@@ -37,10 +37,8 @@ func (s *scene) restarts(rule order.Rule, end func(*daemon.Daemon)) {
 	busy := 0
 	for round := range rounds {
 		before := reader.Distinct()
-		gathered := rate
 		if round%2 == 1 {
-			gathered = 5 * rate
-			s.must(load.WaitReceipts(s.within(time.Minute, "load while geobridge is away"), load.Receipts()+gathered))
+			s.must(load.WaitReceipts(s.within(time.Minute, "load while geobridge is away"), load.Receipts()+5*rate))
 			s.start(d)
 			s.must(reader.WaitDistinct(s.within(time.Minute, "the first copies after a restart"), before+rate/10))
 		} else {

@@ -4,14 +4,12 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/geobridge/geobridge/e2e/rig"
@@ -144,16 +142,6 @@ func (d *Daemon) WaitReason(ctx context.Context, want func(body string) bool) (b
 	return body, err
 }
 
-// Status decodes /api/v1/status.
-func (d *Daemon) Status(ctx context.Context) (map[string]any, error) {
-	_, body, err := d.Get(ctx, "/api/v1/status")
-	if err != nil {
-		return nil, err
-	}
-	var out map[string]any
-	return out, json.Unmarshal([]byte(body), &out)
-}
-
 func (d *Daemon) poll(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -169,9 +157,3 @@ func (d *Daemon) poll(ctx context.Context, check func() error) error {
 
 // StandIn reports whether the naive bridge runs in the binary's place.
 func (d *Daemon) StandIn() bool { return d.standIn != nil }
-
-// Pause is SIGSTOP, Resume SIGCONT.
-func (d *Daemon) Pause() error { return d.proc.Signal(syscall.SIGSTOP) }
-
-// Resume undoes Pause.
-func (d *Daemon) Resume() error { return d.proc.Signal(syscall.SIGCONT) }

@@ -53,7 +53,7 @@ func ParseMetrics(text string) (Metrics, error) {
 
 func parseSample(line string) (Sample, error) {
 	s := Sample{Labels: map[string]string{}}
-	rest := line
+	var rest string
 	if open := strings.IndexByte(line, '{'); open >= 0 {
 		s.Name, rest = line[:open], line[open+1:]
 		for !strings.HasPrefix(rest, "}") {

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,41 @@ func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 	waitLog(t, p, "ready")
 	if _, killed := p.Stop(200 * time.Millisecond); !killed || p.Alive() {
 		t.Errorf("killed %v, alive %v", killed, p.Alive())
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	p := spawn(t, "counter", "n=0; while :; do n=$((n+1)); echo $n; sleep 0.02; done")
+	waitLog(t, p, "2\n")
+	if err := p.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	waitState(t, p, " T ")
+	stopped := p.Tail(100)
+	if err := p.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Poll(t.Context(), 5*time.Millisecond, func() error {
+		if p.Tail(100) == stopped {
+			return os.ErrDeadlineExceeded
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("it does not go on: %v", err)
+	}
+}
+
+// waitState waits until the kernel reports the process in a state.
+func waitState(t *testing.T, p *Process, state string) {
+	t.Helper()
+	if err := Poll(t.Context(), 5*time.Millisecond, func() error {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+		if err == nil && !strings.Contains(string(text), state) {
+			err = os.ErrNotExist
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 
