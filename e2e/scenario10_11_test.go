@@ -37,11 +37,13 @@ func TestScenario10StartLatest(t *testing.T) {
 	s.suffixes(reader, during)
 	report := reader.Report()
 	t.Log(report)
+	var older []string
 	for _, id := range report.Foreign {
 		if !strings.HasPrefix(id, "live-") {
-			t.Errorf("%s is older than the start", id)
+			older = append(older, id+" is older than the start")
 		}
 	}
+	s.complain("start", older)
 	report.Foreign = nil
 	for _, problem := range report.Problems(order.Once) {
 		t.Error(problem)

@@ -1,0 +1,153 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobridge/geobridge/e2e/daemon"
+	"github.com/geobridge/geobridge/e2e/order"
+	"github.com/geobridge/geobridge/e2e/rig"
+	"github.com/geobridge/geobridge/e2e/witness"
+)
+
+// behind puts a proxy between geobridge and a site: the site that is returned
+// is for configurations, the witness keeps using the old one.
+func (s *scene) behind(at site) (site, *rig.Cut) {
+	s.Helper()
+	cut, err := rig.NewCut(strings.TrimPrefix(at.service, "pulsar://"))
+	s.must(err)
+	s.Cleanup(func() { _ = cut.Close() })
+	at.service = "pulsar://" + cut.Addr()
+	return at, cut
+}
+
+// throughCuts runs one daemon whose connections to both clusters pass proxies.
+func (s *scene) throughCuts(mappings ...map[string]any) (d *daemon.Daemon, east, west *rig.Cut) {
+	s.Helper()
+	front := *s
+	front.east, east = s.behind(s.east)
+	front.west, west = s.behind(s.west)
+	return s.instance("a", front.config(mappings...)), east, west
+}
+
+// process reads one of the Go runtime's own gauges.
+func process(m daemon.Metrics, name string) float64 {
+	for _, sample := range m {
+		if sample.Name == name {
+			return sample.Value
+		}
+	}
+	return -1
+}
+
+// Connections to either side end in every way at random moments of a copy, a
+// hundred times: nothing is lost, the order stays, and nothing leaks.
+func TestTrapConnectionsCut(t *testing.T) {
+	s := newScene(t, 8*time.Minute)
+	n := s.create(s.east, "orders", 2, 2)
+	s.create(s.west, "orders", 3, 4)
+	reader := s.consume(s.west, n, 3)
+	d, east, west := s.throughCuts(s.mapping("cut", s.east, s.west, "orders"))
+	s.start(d)
+	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 200, Rate: 1_500, Compression: "LZ4"}, reader)
+	s.must(reader.WaitDistinct(s.within(time.Minute, "the first copies"), 500))
+	before := s.metrics(d)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	busy, ended := 0, 0
+	for range byMode(s, 25, 200) {
+		pause := time.NewTimer(time.Duration(random.IntN(700)) * time.Millisecond) // a random moment of the copy
+		<-pause.C
+		cut := []*rig.Cut{east, west}[random.IntN(2)]
+		if m, err := d.Metrics(s.ctx); err == nil && m.Sum("unreceipted_sends") > 0 {
+			busy++
+		}
+		switch random.IntN(3) {
+		case 0:
+			ended += cut.Sever(true)
+		case 1:
+			ended += cut.Sever(false)
+		case 2: // held up, then cut: what was on the way is gone
+			cut.Stall()
+			<-time.After(time.Duration(random.IntN(200)) * time.Millisecond)
+			ended += cut.Sever(true)
+			cut.Heal()
+		}
+	}
+	s.must(load.Stop(s.within(time.Minute, "ending the load")))
+	t.Logf("%d connections ended, %d cuts found sends without receipt", ended, busy)
+	s.verdict(reader, 90*time.Second, order.AtLeastOnce)
+	s.steady(d, before)
+}
+
+// steady fails the scenario when d holds much more than before.
+func (s *scene) steady(d *daemon.Daemon, before daemon.Metrics) {
+	s.Helper()
+	const settled = 20 * time.Second
+	var after daemon.Metrics
+	err := rig.Poll(s.within(settled, "letting go of what the dead connections had"), 500*time.Millisecond, func() error {
+		after = s.metrics(d)
+		if process(after, "go_goroutines") > process(before, "go_goroutines")+20 {
+			return errLeak
+		}
+		return nil
+	})
+	s.Logf("goroutines %v -> %v, resident %v -> %v MB", process(before, "go_goroutines"), process(after, "go_goroutines"),
+		process(before, "process_resident_memory_bytes")/1e6, process(after, "process_resident_memory_bytes")/1e6)
+	if err != nil {
+		s.Error(err)
+	}
+	if got := process(after, "process_resident_memory_bytes"); got > 384<<20 {
+		s.Errorf("resident memory %v bytes, want at most memory_limit + 128 MiB", got)
+	}
+	if got := after.Sum("inflight_bytes"); got != 0 {
+		s.Errorf("inflight_bytes is %v with nothing to copy", got)
+	}
+	if got := after.Sum("unreceipted_sends"); got != 0 {
+		s.Errorf("unreceipted_sends is %v with nothing to copy", got)
+	}
+}
+
+// A target that is connected and mute: SIGTERM still ends the daemon soon after
+// shutdown_timeout, with the code that says what it is.
+func TestTrapStopWhileTargetIsMute(t *testing.T) {
+	s := newScene(t, 4*time.Minute)
+	n := s.create(s.east, "orders", 2, 2)
+	s.create(s.west, "orders", 2, 2)
+	reader := s.consume(s.west, n, 1)
+	front := *s
+	var cut *rig.Cut
+	front.west, cut = s.behind(s.west)
+	config := front.config(s.mapping("mute", s.east, s.west, "orders"))
+	config["shutdown_timeout"] = "3s"
+	d := s.instance("a", config)
+	s.start(d)
+	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 50, Rate: 500}, reader)
+	s.must(reader.WaitDistinct(s.within(time.Minute, "the first copies"), 500))
+	cut.Stall()
+	<-time.After(2 * time.Second) // sends gather without receipts
+	if status, body, err := d.Get(s.ctx, "/healthz"); err != nil || status != 200 {
+		t.Errorf("/healthz with a mute target: %d %s, %v", status, body, err)
+	}
+	asked := time.Now()
+	code, err := d.Terminate(40 * time.Second)
+	s.must(err)
+	took := time.Since(asked)
+	t.Logf("ended with %d after %v", code, took)
+	if code != 5 {
+		t.Errorf("code %d, want 5: not fully drained", code)
+	}
+	if took > 20*time.Second {
+		t.Errorf("took %v with a shutdown_timeout of 3s", took)
+	}
+	cut.Sever(true)
+	cut.Heal()
+	s.start(d)
+	s.must(load.Stop(s.within(time.Minute, "ending the load")))
+	s.verdict(reader, time.Minute, order.AtLeastOnce)
+}
