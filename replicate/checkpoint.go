@@ -29,6 +29,13 @@ func (m *Machine) writeNow() uint64 {
 	return m.version + 1
 }
 
+// answered reports whether the event is the receipt of the record on its way. A
+// receipt from a producer that was lost since does not count: the record is
+// written again.
+func (m *Machine) answered(ev Event) bool {
+	return m.writing && m.held && ev.Gen == m.claimGen
+}
+
 // recordStored: what the record says is safe, so the source may forget it.
 func (m *Machine) recordStored() {
 	m.writing = false
@@ -44,7 +51,10 @@ func (m *Machine) recordStored() {
 	}
 }
 
-func (m *Machine) onRecordStored(Event) {
+func (m *Machine) onRecordStored(ev Event) {
+	if !m.answered(ev) {
+		return
+	}
 	m.recordStored()
 	m.adopt()
 	m.recovered()
@@ -112,6 +122,9 @@ func (m *Machine) onDrained(Event) {
 
 // onCheckpointLost: somebody may have deposed this holder; only the topic knows.
 func (m *Machine) onCheckpointLost(ev Event) {
+	if !m.held || ev.Gen != m.claimGen {
+		return // known already
+	}
 	m.held = false
 	if m.state == Recording {
 		// The epoch is not ours before its record has its receipt.
@@ -119,7 +132,7 @@ func (m *Machine) onCheckpointLost(ev Event) {
 		return
 	}
 	m.trouble = ev.Err
-	m.emit(Effect{Kind: efClaimCheckpoint})
+	m.takeCheckpoint()
 }
 
 // onCheckpointTrouble only keeps the reason; the driver goes on trying.
@@ -130,6 +143,7 @@ var errDeposed = errors.New("deposed: another instance opened this lane")
 // onReclaim: the checkpoint is ours again. Another's epoch means that this
 // holder was deposed; else the record on its way is written again.
 func (m *Machine) onReclaim(ev Event) {
+	m.claimGen = ev.Gen
 	if ev.Record == nil || ev.Record.Epoch != m.record.Epoch {
 		m.close(Result{Deposed: true, Err: errDeposed})
 		return

@@ -38,7 +38,10 @@ func (m *Machine) finish() {
 }
 
 // onSettled: the last record is safe; the last acknowledgement follows.
-func (m *Machine) onSettled(Event) {
+func (m *Machine) onSettled(ev Event) {
+	if !m.answered(ev) {
+		return
+	}
 	m.recordStored()
 	if m.writing {
 		return

@@ -39,6 +39,7 @@ type Machine struct {
 	record     Record // as it will be written next
 	wasClean   bool   // the record found at the opening
 	held       bool   // the checkpoint producer is ours
+	claimGen   int    // of the present checkpoint producer
 	trouble    error  // why it is not
 	writing    bool
 	version    uint64 // of the last write
@@ -177,12 +178,18 @@ func (m *Machine) onParentsDone(Event) {
 
 func (m *Machine) claimCheckpoint() {
 	m.enter(Claiming)
-	m.emit(Effect{Kind: efClaimCheckpoint})
+	m.takeCheckpoint()
+}
+
+// takeCheckpoint asks for the producer N(L) on the checkpoint topic. One claim is on its way at most.
+func (m *Machine) takeCheckpoint() {
+	m.emit(Effect{Kind: efClaimCheckpoint, Gen: m.claimGen + 1})
 }
 
 // onFirstClaim opens the lane: the epoch rises, and nothing is read before the
 // record under it has its receipt.
 func (m *Machine) onFirstClaim(ev Event) {
+	m.claimGen = ev.Gen
 	if ev.Record != nil {
 		m.record = ev.Record.clone()
 	} else {
@@ -203,6 +210,9 @@ func (m *Machine) onFirstClaim(ev Event) {
 }
 
 func (m *Machine) onOpened(ev Event) {
+	if !m.answered(ev) {
+		return
+	}
 	m.recordStored()
 	m.enter(Recovering)
 	m.recover()

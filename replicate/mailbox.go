@@ -54,3 +54,12 @@ func (b *mailbox) take(ctx context.Context, spare []letter) ([]letter, error) {
 		}
 	}
 }
+
+// drain returns what is left.
+func (b *mailbox) drain() []letter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rest := b.in
+	b.in = nil
+	return rest
+}

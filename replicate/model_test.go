@@ -44,7 +44,7 @@ func (w *world) step(f faults) {
 			rec := w.writing[0].clone()
 			w.writing = w.writing[1:]
 			w.record = &rec
-			w.do(Event{Kind: evRecordStored})
+			w.do(Event{Kind: evRecordStored, Gen: w.claimGen})
 		})
 	}
 	for _, l := range w.sorted() {
@@ -140,7 +140,7 @@ func (w *world) loseCheckpoint() {
 		w.record = &rec
 	}
 	w.writing = nil
-	w.do(Event{Kind: evCheckpointLost, Err: fmt.Errorf("connection lost")})
+	w.do(Event{Kind: evCheckpointLost, Gen: w.claimGen, Err: fmt.Errorf("connection lost")})
 }
 
 // change splits, merges or rebuckets one active segment. The seal is clean: what

@@ -142,14 +142,14 @@ func (s *session) release(id TargetID) {
 
 // claimCheckpoint takes the checkpoint topic as N(L) and reads it up to the
 // barrier: step 2 of OPEN, and what follows the loss of the producer.
-func (s *session) claimCheckpoint(ctx context.Context) {
+func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 	env := s.lane.env
 	wait := newBackoff()
 	for {
-		c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, s.lane.name, s.checkpointSink())
+		c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, s.lane.name, s.checkpointSink(gen))
 		if err == nil {
 			if err = env.Records.ReadTo(ctx, c.barrier); err == nil {
-				s.box.put(letter{ev: s.recordFound(), do: func() { s.checkpoint = &c }})
+				s.box.put(letter{ev: s.recordFound(gen), do: func() { s.checkpoint, s.checkpointGen = &c, gen }})
 				return
 			}
 			closeProducer(c.producer)
@@ -163,8 +163,8 @@ func (s *session) claimCheckpoint(ctx context.Context) {
 	}
 }
 
-func (s *session) recordFound() Event {
-	ev := Event{Kind: evCheckpointClaimed}
+func (s *session) recordFound(gen int) Event {
+	ev := Event{Kind: evCheckpointClaimed, Gen: gen}
 	if rec, ok := s.lane.env.Records.Record(s.lane.name); ok {
 		ev.Record = &rec
 		s.log.Info("record found", "epoch", rec.Epoch, "frontier", rec.Frontier, "clean", rec.Clean, "finished", rec.Finished)
@@ -172,24 +172,24 @@ func (s *session) recordFound() Event {
 	return ev
 }
 
-func (s *session) checkpointSink() sink {
+func (s *session) checkpointSink(gen int) sink {
 	return sink{
 		receipt: func(uint64, Position) {
 			s.lane.metrics.lastCheckpoint.Set(seconds(time.Now()))
-			s.box.post(Event{Kind: evRecordStored})
+			s.box.post(Event{Kind: evRecordStored, Gen: gen})
 		},
-		doubt: func(err error) {
-			s.box.put(letter{ev: Event{Kind: evCheckpointLost, Err: err}, do: s.dropCheckpoint})
-		},
+		doubt: func(err error) { s.loseCheckpoint(gen, err) },
 	}
 }
 
-// dropCheckpoint forgets the checkpoint producer; a second word of its death changes nothing.
-func (s *session) dropCheckpoint() {
-	if c := s.checkpoint; c != nil {
-		s.checkpoint = nil
-		s.op(func(context.Context) { closeProducer(c.producer) })
-	}
+// loseCheckpoint tells the machine that a checkpoint producer died, and closes it.
+func (s *session) loseCheckpoint(gen int, err error) {
+	s.box.put(letter{ev: Event{Kind: evCheckpointLost, Gen: gen, Err: err}, do: func() {
+		if c := s.checkpoint; c != nil && s.checkpointGen == gen {
+			s.checkpoint = nil
+			s.op(func(context.Context) { closeProducer(c.producer) })
+		}
+	}})
 }
 
 // writeRecord stores a record under the key N(L).
@@ -205,7 +205,7 @@ func (s *session) writeRecord(rec Record) {
 	}
 	c.next++
 	if err != nil {
-		s.box.put(letter{ev: Event{Kind: evCheckpointLost, Err: fmt.Errorf("record: %w", err)}, do: s.dropCheckpoint})
+		s.loseCheckpoint(s.checkpointGen, fmt.Errorf("record: %w", err))
 	}
 }
 

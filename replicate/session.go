@@ -26,6 +26,7 @@ type session struct {
 
 	source                *pulsar.Consumer
 	checkpoint            *claimed
+	checkpointGen         int
 	targets               map[TargetID]*handle
 	scratch               []byte
 	inflight, unreceipted int // as reported
@@ -115,7 +116,7 @@ func (s *session) step(ev Event) {
 func (s *session) apply(ef Effect) {
 	switch ef.Kind {
 	case efClaimCheckpoint:
-		s.op(s.claimCheckpoint)
+		s.op(func(ctx context.Context) { s.claimCheckpoint(ctx, ef.Gen) })
 	case efWriteRecord:
 		s.writeRecord(ef.Record)
 	case efFlow:
@@ -159,6 +160,12 @@ func ackError(err error) error {
 // finish closes what is open, in the order that lets a successor in soonest.
 func (s *session) finish(cancel context.CancelFunc) {
 	cancel()
+	s.ops.Wait()
+	for _, l := range s.box.drain() { // a claim that came too late holds its name, too
+		if l.do != nil {
+			l.do()
+		}
+	}
 	s.ops.Wait()
 	var closing sync.WaitGroup
 	for _, h := range s.targets {
