@@ -36,12 +36,14 @@ type world struct {
 	record     *Record // stored
 	writing    []Record
 	checkpoint bool // held by the present session
+	claimGen   int
 
 	m       *Machine
 	pending []func() // what the brokers and the network still owe, in no order
 	result  *Result
 	lossy   bool // a fault happened that may double
 	trace   bool
+	watch   *watcher // nil: none
 	counts  struct{ entries, reroutes, sessions, clean int }
 }
 
@@ -135,6 +137,9 @@ func (w *world) open() {
 		TargetTopic: "topic://public/default/t", MaxSize: 1 << 20, Window: 1 << 20, Tolerate: noPosition(),
 		ParentsDone: true,
 	})
+	if w.watch != nil {
+		w.watch.attach(w.m)
+	}
 	w.counts.sessions++
 	w.result, w.pending, w.writing, w.checkpoint = nil, nil, nil, false
 	w.given, w.permits, w.pushed = w.acked, 0, w.layout
@@ -151,7 +156,14 @@ func (w *world) do(ev Event) {
 	if w.result != nil {
 		return
 	}
-	for _, ef := range slices.Clone(w.m.Step(ev)) {
+	if w.watch != nil {
+		w.watch.before(ev)
+	}
+	effects := slices.Clone(w.m.Step(ev))
+	if w.watch != nil {
+		w.watch.after(ev, effects)
+	}
+	for _, ef := range effects {
 		w.effect(ef)
 	}
 }
@@ -160,8 +172,8 @@ func (w *world) effect(ef Effect) {
 	switch ef.Kind {
 	case efClaimCheckpoint:
 		w.later(func() {
-			w.checkpoint = true
-			ev := Event{Kind: evCheckpointClaimed}
+			w.checkpoint, w.claimGen = true, ef.Gen
+			ev := Event{Kind: evCheckpointClaimed, Gen: ef.Gen}
 			if w.record != nil {
 				rec := w.record.clone()
 				ev.Record = &rec
