@@ -309,6 +309,9 @@ func (s *scene) verdict(c *witness.Consumption, limit time.Duration, rule order.
 	for _, problem := range report.Problems(rule) {
 		s.Error(problem)
 	}
+	if rule == order.Once && len(report.Duplicates) > 0 {
+		s.explain(s.readers[c], report.Duplicates)
+	}
 }
 
 // settle waits for the end of a copy, see verdict.

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/geobridge/geobridge/e2e/restadmin"
@@ -158,4 +159,24 @@ func (s *scene) checkMarks(entries []witness.Entry) {
 		}
 	}
 	s.complain("marks", problems)
+}
+
+// explain logs where the copies of some messages that arrived more than once
+// are stored, and from which source entries they say they come: from one entry
+// twice, or from two copies that the source's own producer made.
+func (s *scene) explain(at end, duplicates map[string]int) {
+	s.Helper()
+	var lines []string
+	for id, entries := range s.dump(at.at, at.name) {
+		for _, entry := range entries {
+			for _, m := range entry.Messages {
+				if duplicates[m.ID] > 0 {
+					lines = append(lines, fmt.Sprintf("%s: segment %d, %s, published %d, from %s", m.ID, id, entry.Position, entry.Published,
+						entry.Properties[identityProperty]))
+				}
+			}
+		}
+	}
+	slices.Sort(lines)
+	s.Logf("copies of the doubled messages that are still stored:\n  %s", strings.Join(lines[:min(len(lines), 24)], "\n  "))
 }
