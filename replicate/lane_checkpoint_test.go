@@ -1,0 +1,77 @@
+package replicate
+
+import "testing"
+
+// A lost checkpoint producer is taken again; the record on its way is written
+// again; the lane copies on meanwhile, but acknowledges nothing.
+func TestCheckpointReclaimed(t *testing.T) {
+	r := newRig(t, nil).openOne().receipt(1, 1, 1, 6).on(evTick).want("record epoch 1 frontier 0 1@6")
+	r.fails(evCheckpointLost).want("claim checkpoint")
+	r.give(1, leftKey()).want("send 1 gen 1 seq 2: 1[*]").receipt(1, 1, 2, 7).on(evTick).want()
+	r.checkpoint(&Record{Epoch: 1, Frontier: noPosition()}).want("record epoch 1 frontier 0 1@6")
+	r.stored().want("ack 0").on(evTick).want("record epoch 1 frontier 1 1@7")
+}
+
+// With none on its way it is written all the same: the topic may have lost one.
+func TestCheckpointReclaimedIdle(t *testing.T) {
+	r := newRig(t, nil).openOne().fails(evCheckpointLost).want("claim checkpoint")
+	r.checkpoint(&Record{Epoch: 1, Frontier: noPosition()})
+	if len(r.last) != 1 || r.last[0].Kind != efWriteRecord {
+		t.Errorf("effects %v", r.last)
+	}
+	r.stored().want().state(Running)
+}
+
+// Another epoch, or none: somebody else opened the lane.
+func TestCheckpointDeposed(t *testing.T) {
+	for _, rec := range []*Record{nil, {Epoch: 2}, {Epoch: 0}} {
+		r := newRig(t, nil).openOne().receipt(1, 1, 1, 6).fails(evCheckpointLost)
+		r.checkpoint(rec).want("close deposed: deposed: another instance opened this lane").state(Closed)
+		r.receipt(1, 1, 2, 7).on(evTick).stored().want()
+	}
+}
+
+// Nothing is written while the checkpoint is not ours, whatever waits for it.
+func TestCheckpointAwaited(t *testing.T) {
+	r := newRig(t, nil).open(one(t)).give(0, leftKey()).fails(evCheckpointLost)
+	r.claimed(1, 1, 5).want()
+	r.checkpoint(&Record{Epoch: 1, Frontier: noPosition()}).want("record epoch 1 frontier -1 1@5!")
+	r.stored().want("send 1 gen 1 seq 1: 0[*]")
+}
+
+// The end of a producer is told more than once, and late: it is not that of its successor.
+func TestCheckpointLostTwice(t *testing.T) {
+	r := newRig(t, nil).openOne().fails(evCheckpointLost).want("claim checkpoint").fails(evCheckpointLost).want()
+	old := r.gen
+	r.checkpoint(&Record{Epoch: 1, Frontier: noPosition()}).stored()
+	r.step(Event{Kind: evCheckpointLost, Gen: old, Err: errLost}).want()
+	r.receipt(1, 1, 1, 6).on(evTick).want("record epoch 1 frontier 0 1@6")
+	r.step(Event{Kind: evRecordStored, Gen: old}).want() // its receipts are not the successor's, either
+	r.stored().want("ack 0")
+}
+
+// A sealed segment is finished when it is drained, copied, recorded and acknowledged.
+func TestFinished(t *testing.T) {
+	r := newRig(t, nil).openOne().on(evSealed).on(evTick).want()
+	r.on(evDrained).want().state(Running) // in flight
+	r.receipt(1, 1, 1, 6).on(evDrained).want().state(Running)
+	r.on(evTick).want("record epoch 1 frontier 0 1@6").on(evTick).want().on(evDrained).want().state(Running)
+	r.stored().want("ack 0").on(evTick).want()
+	r.on(evAcked).on(evTick).want("probe")
+	r.give(1, leftKey()).want("send 1 gen 1 seq 2: 1[*]").on(evDrained).want().state(Running) // an old answer
+	r.receipt(1, 1, 2, 7).on(evTick).stored().want("ack 1").on(evAcked).on(evTick).want("probe")
+	r.on(evDrained).want("record epoch 1 frontier 1 clean finished 1@7").state(Settling)
+	r.stored().want("close clean finished").state(Closed)
+}
+
+func TestNotFinished(t *testing.T) {
+	// Not sealed, or sealed and nothing read yet: only the second is asked for.
+	newRig(t, nil).open(one(t)).on(evTick).want()
+	r := newRig(t, func(cfg *MachineConfig) { cfg.Sealed = true }).open(one(t)).on(evTick).want("probe")
+	r.on(evDrained).want("record epoch 1 frontier -1 clean finished").stored().want("close clean finished")
+	// A newer layout of the target is taken first.
+	r = newRig(t, nil).openOne().on(evSealed).layout(splitOne(t)).want("claim 1 gen 2").on(evDrained).want().state(Running)
+	// The source was lost meanwhile: the record does not say finished.
+	r = newRig(t, nil).open(one(t)).on(evSealed).on(evTick).want("probe").fails(evSourceClosed).on(evDrained).want().state(Settling)
+	r.stored().want("close clean: source consumer: connection lost")
+}
