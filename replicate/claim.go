@@ -34,7 +34,6 @@ type sink struct {
 // claimEvents listens to a producer: to its barrier first, for the sink after.
 type claimEvents struct {
 	mu      sync.Mutex
-	seq     uint64 // of the barrier
 	barrier chan Position
 	failed  chan error
 	open    bool // the barrier has its receipt
@@ -95,15 +94,15 @@ func claim(ctx context.Context, client *pulsar.Client, topic, name string, s sin
 	if err != nil {
 		return claimed{}, err
 	}
-	events.seq = uint64(producer.LastSequenceID() + 1)
-	metadata, err := barrier(name, events.seq)
+	seq := uint64(producer.LastSequenceID() + 1)
+	metadata, err := barrier(name, seq)
 	if err == nil {
-		err = producer.Send(pulsar.Outgoing{Sequence: events.seq, NumMessages: 1, Metadata: metadata, Marker: true})
+		err = producer.Send(pulsar.Outgoing{Sequence: seq, NumMessages: 1, Metadata: metadata, Marker: true})
 	}
 	if err == nil {
 		select {
 		case pos := <-events.barrier:
-			return claimed{producer: producer, barrier: pos, next: events.seq + 1}, nil
+			return claimed{producer: producer, barrier: pos, next: seq + 1}, nil
 		case err = <-events.failed:
 		case <-ctx.Done():
 			err = ctx.Err()

@@ -100,7 +100,8 @@ func (c *cutter) cut(l *reroute.Layout, e *entry, include []int) cuts {
 	case !e.info.Batch:
 		return c.single(l, e)
 	}
-	if seg, ok := l.Whole(c.source, e.stamp()); ok && include == nil {
+	// A batch that counts itself as nothing is what only opening can judge.
+	if seg, ok := l.Whole(c.source, e.stamp()); ok && include == nil && e.info.NumMessages > 0 {
 		if p := c.wholePart(e, seg, reroute.Stamp{}, false); p.size <= c.maxSize {
 			return cuts{parts: []*part{p}, outcome: Outcome{outcomeWhole, "stamp"}}
 		}

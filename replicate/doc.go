@@ -9,7 +9,7 @@
 //
 // One lane serves one source segment. [Machine] is its brain: pure, no clock
 // and no I/O; events go in, effects come out, and every state and transition
-// stands in one table (table.go). The driver (driver.go) is its body: it owns
+// stands in one table (table.go). The driver (session.go) is its body: it owns
 // the consumer, the producers and the checkpoint, carries out effects and
 // turns what happens into events.
 //
@@ -25,5 +25,5 @@
 // The frontier is the last entry of the gapless prefix of complete ones: each
 // message receipted by the target, parked, or rightly skipped. A record that
 // holds the frontier is written to the checkpoint topic; when that record has
-// its receipt, the source is acknowledged up to it (record.go, run.go).
+// its receipt, the source is acknowledged up to it (checkpoint.go).
 package replicate

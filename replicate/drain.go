@@ -3,9 +3,13 @@ package replicate
 // drain stops reading. Entries that were begun are brought to their end; those
 // that were not are left to whoever opens the lane next.
 func (m *Machine) drain() {
+	for _, e := range m.entries.queue[m.entries.uncut:] {
+		m.drop(e)
+	}
 	m.entries.queue = m.entries.begun()
 	m.enter(Draining)
 	if m.handover {
+		m.pending = nil
 		// The successor waits for the names: a lost connection or a seal ends the wait.
 		for _, t := range m.targets {
 			if t.state == targetClaiming || t.state == targetEnded {
@@ -18,7 +22,9 @@ func (m *Machine) drain() {
 
 // settle goes on when nothing is on its way any more.
 func (m *Machine) settle() {
-	if m.parking > 0 || m.pending != nil && !m.handover {
+	if m.parking > 0 && m.handover {
+		m.abandoned = true // what is not parked yet is parked by the successor
+	} else if m.parking > 0 || m.pending != nil {
 		return
 	}
 	for _, t := range m.targets {

@@ -24,13 +24,9 @@ type entry struct {
 
 func (e *entry) complete() bool { return e.cut && e.left == 0 }
 
-// messages returns the number of messages in the entry.
-func (e *entry) messages() int {
-	if e.bad != nil {
-		return 1
-	}
-	return e.info.NumMessages
-}
+// messages returns the number of messages in the entry, as its metadata has it
+// and the broker counts it.
+func (e *entry) messages() int { return max(e.info.NumMessages, 1) }
 
 // key returns the cleartext key of a single-message entry.
 func (e *entry) key() reroute.Key {
@@ -43,6 +39,9 @@ func (e *entry) key() reroute.Key {
 func (e *entry) stamp() reroute.Stamp {
 	return reroute.NewStamp(e.info.HashMin, e.info.HashMax, e.info.HasHashMin, e.info.HasHashMax)
 }
+
+// shut lets go of what open made: a batch can be much larger than its entry.
+func (e *entry) shut() { e.batch, e.keys = nil, nil }
 
 // open decompresses the batch, once, and reads its keys.
 func (e *entry) open() error {

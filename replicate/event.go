@@ -31,9 +31,11 @@ const (
 	evParked                             // Poison
 	evTargetTrouble                      // Target, Gen, Err: the claim failed and is tried again
 	evCheckpointTrouble                  // Err: the same for the checkpoint
+	evParkTrouble                        // Err: the same for the parking topic
 	evTick                               // a checkpoint interval passed; Window
 	evStop                               // leave: drain and close
 	evFailed                             // Err: something the lane cannot work without
+	evNothing                            // for the driver only
 	numEvents
 )
 
@@ -66,8 +68,9 @@ const (
 	efSend                              // Target, Part
 	efRelease                           // Target: close its producer
 	efPark                              // Poison → evParked
-	efReceipted                         // Part has its receipt
+	efReceipted                         // Part has its receipt, from Target
 	efDone                              // Entry is complete
+	efDrop                              // Entry was not begun, and is not needed any more
 	efRerouted                          // N parts go out again under a newer layout
 	efClose                             // the session is over: Result
 )

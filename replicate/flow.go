@@ -10,16 +10,19 @@ type flow struct {
 	held    int     // bytes of entries in flight
 	permits int     // given and not used yet; negative: overdrawn
 	limit   int     // permits at once, doubling while it is the limit that holds the lane up
-	size    float64 // bytes a message, estimated
+	size    float64 // bytes a message: the largest seen, slowly forgotten
 }
 
 const (
 	firstPermits = 8
-	maxPermits   = 1 << 14
+	// leastSize is the least that a message is taken for, in bytes. Permits
+	// cannot be taken back: when small messages are followed by large ones, what
+	// arrives is up to window/leastSize of the large ones.
+	leastSize = 4 << 10
 )
 
 func newFlow(window int) flow {
-	return flow{window: window, limit: firstPermits, size: 1}
+	return flow{window: window, limit: firstPermits, size: leastSize}
 }
 
 // arrived counts an entry in.
@@ -30,7 +33,7 @@ func (f *flow) arrived(bytes, messages int) {
 	if each > f.size {
 		f.size = each
 	} else {
-		f.size += (each - f.size) / 64
+		f.size = max(leastSize, f.size+(each-f.size)/256)
 	}
 }
 
@@ -50,7 +53,7 @@ func (f *flow) refill() int {
 		return 0
 	}
 	if room > f.limit {
-		f.limit = min(2*f.limit, maxPermits)
+		f.limit *= 2
 	}
 	f.permits += missing
 	return missing

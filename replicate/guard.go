@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
@@ -69,12 +70,8 @@ func (g *guard) move(ctx context.Context) {
 	// segment before it was sealed is declared in what is read now.
 	reading, cancel := context.WithTimeout(ctx, guardInterval)
 	defer cancel()
-	if err := g.env.Records.ReadTo(reading, pulsar.Latest()); err != nil {
-		g.log.Debug("guard not moved", "error", err)
-		return
-	}
 	low := map[TargetID]Position{}
-	g.env.Records.Each(func(_ string, rec Record) {
+	err := g.env.Records.Each(reading, func(_ string, rec Record) {
 		for _, f := range rec.Floors {
 			if f.Topic != g.env.Target.Topic {
 				continue
@@ -87,6 +84,10 @@ func (g *guard) move(ctx context.Context) {
 			}
 		}
 	})
+	if err != nil {
+		g.log.Debug("guard not moved", "error", err)
+		return
+	}
 	for _, s := range snap.Layout.Segments() {
 		id := targetID(s)
 		to, listed := low[id]
@@ -182,9 +183,11 @@ func (g *guard) forget(l *reroute.Layout) {
 }
 
 func (g *guard) closeAll() {
+	var closing sync.WaitGroup
 	for _, h := range g.held {
-		g.close(h)
+		closing.Go(func() { g.close(h) })
 	}
+	closing.Wait()
 }
 
 func (g *guard) close(h *guardHold) {

@@ -2,7 +2,7 @@ package replicate
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -25,9 +25,10 @@ type Lane struct {
 	sealed      chan struct{} // closed when the segment takes no more
 	epoch       atomic.Uint64 // written last by this instance
 
-	shown LaneStatus
-	bad   Position // the last entry that could not be read
-	tries int      // how often in a row
+	shown  LaneStatus
+	before error    // what ended the last session
+	bad    Position // the last entry that could not be read
+	tries  int      // how often in a row
 }
 
 func newLane(env *Env, seg *reroute.Segment) *Lane {
@@ -58,13 +59,14 @@ func (l *Lane) Run(ctx, hard context.Context) error {
 	defer l.env.Budget.lanes.Add(-1)
 	defer l.env.Board.Untick(l.name)
 	defer l.env.Board.LaneGone(l.env.Mapping, l.name)
+	defer l.metrics.left(l.name)
 	wait := newBackoff()
 	for {
 		start := time.Now()
 		res := l.session(ctx, hard)
 		switch {
-		case hard.Err() != nil || ctx.Err() != nil && !res.Clean:
-			return errors.Join(errNotDrained, res.Err)
+		case ctx.Err() != nil && !res.Clean:
+			return fmt.Errorf("segment %d: %w", l.segment.ID, errNotDrained)
 		case res.Finished:
 			l.log.Info("source segment finished")
 			return nil
@@ -92,7 +94,7 @@ func (l *Lane) session(ctx, hard context.Context) Result {
 		lane: l, log: l.log, box: newMailbox(), targets: map[TargetID]*handle{},
 		machine: NewMachine(MachineConfig{
 			Rules: rules, Source: reroute.SourceOf(l.segment), TargetTopic: l.env.Target.Topic,
-			MaxSize: l.env.maxSize, Window: l.env.Budget.Window(), StopPoison: l.env.StopPoison,
+			MaxSize: l.env.maxSize, Window: l.env.Budget.Window(), StopPoison: l.env.StopPoison, Before: l.before,
 			Tolerate: l.tolerate(), ParentsDone: isClosed(l.parentsDone), Sealed: isClosed(l.sealed),
 		}),
 	}
@@ -111,6 +113,7 @@ func (l *Lane) tolerate() Position {
 }
 
 func (l *Lane) remember(res Result) {
+	l.before = res.Err
 	if res.Deposed {
 		l.metrics.depositions.Inc()
 	}
@@ -134,6 +137,11 @@ func (l *Lane) show(m *Machine) {
 			level = slog.LevelDebug
 		}
 		l.log.Log(context.Background(), level, "lane", "state", st.State, "reason", st.Reason)
+		if st.State == ShowStandby {
+			l.metrics.left(l.name)
+		} else if m.state > Standby {
+			l.metrics.opened(l.name)
+		}
 		l.shown = st
 		l.publish(m)
 	}
@@ -166,10 +174,10 @@ func showState(m *Machine) string {
 		return ShowStalled
 	case m.state == Recovering:
 		return ShowRecovering
-	case m.state == Running:
+	case m.state == Running && m.Why() == "":
 		return ShowRunning
 	}
-	return ShowStopped
+	return ShowWaiting
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -12,8 +12,8 @@ func TestAttaching(t *testing.T) {
 	r.on(evActive).want("claim checkpoint").state(Claiming)
 
 	newRig(t, nil).on(evStop).want("close clean").state(Closed)
-	newRig(t, nil).fails(evFailed).want("close: connection lost").state(Closed)
-	newRig(t, nil).fails(evSourceClosed).want("close: source consumer: connection lost").state(Closed)
+	newRig(t, nil).fails(evFailed).want("close clean: connection lost").state(Closed)
+	newRig(t, nil).fails(evSourceClosed).want("close clean: source consumer: connection lost").state(Closed)
 }
 
 func TestStandby(t *testing.T) {
@@ -52,7 +52,8 @@ func TestClaiming(t *testing.T) {
 		t.Errorf("the record that was found changed: %+v", rec)
 	}
 	rec.Finished = true
-	claiming().checkpoint(&rec).want("close clean finished").state(Closed)
+	// The source's cursor may have rolled back since: it is moved once more.
+	claiming().checkpoint(&rec).want("ack 3").state(Parting).on(evAcked).want("close clean finished").state(Closed)
 	claiming().on(evInactive).want("close clean").state(Closed)
 }
 

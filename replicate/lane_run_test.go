@@ -132,7 +132,7 @@ func TestRunningUnknownReceipts(t *testing.T) {
 func TestRunningRedelivery(t *testing.T) {
 	r := newRig(t, nil).openOne().give(1, leftKey()).want("send 1 gen 1 seq 2: 1[*]")
 	held := r.m.flow.held
-	r.give(0, leftKey()).want().give(1, leftKey()).want()
+	r.give(0, leftKey()).want("drop 0").give(1, leftKey()).want("drop 1")
 	if r.m.flow.held != held || len(r.m.entries.queue) != 2 {
 		t.Errorf("%d bytes, %d entries held; want %d, 2", r.m.flow.held, len(r.m.entries.queue), held)
 	}
@@ -176,7 +176,7 @@ func TestRunningHold(t *testing.T) {
 				t.Error("permits beyond the entry that holds")
 			}
 			r.on(evTick).want("record epoch 1 frontier 0 2@6").stored().want("ack 0").on(evAcked)
-			r.on(evStop).want("record epoch 1 frontier 0 clean 2@6").state(Settling).stored().want("close clean")
+			r.on(evStop).want("drop 1", "drop 2", "record epoch 1 frontier 0 clean 2@6").state(Settling).stored().want("close clean")
 		})
 	}
 }
@@ -189,7 +189,7 @@ func TestRunningBadEntry(t *testing.T) {
 		e.bad = errors.New("checksum")
 		return e
 	}
-	r := newRig(t, nil).openOne().giveEntry(1, bad()).want().state(Draining)
+	r := newRig(t, nil).openOne().giveEntry(1, bad()).want("drop 1").state(Draining)
 	r.give(2, leftKey()).want()
 	r.receipt(1, 1, 1, 6).want("record epoch 1 frontier 0 clean 1@6").state(Settling)
 	r.stored().want("ack 0").on(evAcked).want("close clean bad 1: entry 7:1: checksum").state(Closed)

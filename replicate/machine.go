@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/geobridge/geobridge/reroute"
@@ -16,6 +17,8 @@ type MachineConfig struct {
 	StopPoison  bool // on_unroutable: stop
 	// Tolerate is an entry that was unreadable often enough to be parked.
 	Tolerate Position
+	// Before is what ended the session before this one, if it was trouble.
+	Before error
 	// ParentsDone and Sealed are what is known at the start; events report later changes.
 	ParentsDone, Sealed bool
 }
@@ -36,22 +39,23 @@ type Machine struct {
 	flow                              flow
 
 	// the checkpoint
-	record     Record // as it will be written next
-	wasClean   bool   // the record found at the opening
-	held       bool   // the checkpoint producer is ours
-	claimGen   int    // of the present checkpoint producer
-	trouble    error  // why it is not
-	writing    bool
-	version    uint64 // of the last write
-	written    Record // the one on its way, or the last one stored
-	dirty      bool   // record differs from written
-	rewrite    bool   // write again as soon as the one on its way has its receipt
-	bytesSince int    // receipted since the last write
-	acked      Position
-	acks       int // without answer
-	parking    int // poison without receipt
-	abandoned  bool
-	result     Result
+	record      Record // as it will be written next
+	wasClean    bool   // the record found at the opening
+	held        bool   // the checkpoint producer is ours
+	claimGen    int    // of the present checkpoint producer
+	trouble     error  // why it is not
+	writing     bool
+	version     uint64 // of the last write
+	written     Record // the one on its way, or the last one stored
+	dirty       bool   // record differs from written
+	rewrite     bool   // write again as soon as the one on its way has its receipt
+	bytesSince  int    // receipted since the last write
+	acked       Position
+	acks        int   // without answer
+	parking     int   // poison without receipt
+	parkTrouble error // why it could not be parked yet
+	abandoned   bool
+	result      Result
 
 	// the target
 	layout, pending *reroute.Layout
@@ -88,9 +92,6 @@ func (m *Machine) Step(ev Event) []Effect {
 // State returns where the session stands.
 func (m *Machine) State() State { return m.state }
 
-// Held returns the source entry, and the reason, that the lane does not go past; empty: none.
-func (m *Machine) Held() string { return m.hold }
-
 // Why says what the session waits for; empty: nothing.
 func (m *Machine) Why() string {
 	switch {
@@ -100,7 +101,13 @@ func (m *Machine) Why() string {
 		return "a parent segment is not finished"
 	case m.state == Claiming, m.state > Claiming && m.state < Closed && !m.held:
 		return because("takes the checkpoint topic", m.trouble)
-	case m.state < Recovering || m.state > Draining:
+	case m.state == Attaching:
+		return because("attaches to the source segment", m.cfg.Before)
+	case m.state == Recording, m.state == Settling:
+		return "writes its record"
+	case m.state == Parting:
+		return "awaits its last acknowledgement"
+	case m.state == Standby, m.state == Closed:
 		return ""
 	case m.missing != nil:
 		return m.missing.Error()
@@ -114,6 +121,14 @@ func (m *Machine) Why() string {
 		case t.state == targetEnded && len(t.queue) > 0:
 			return fmt.Sprintf("target segment %d is sealed; waits for the newer layout", t.id.Segment)
 		}
+	}
+	switch {
+	case m.parkTrouble != nil:
+		return because("parks an entry", m.parkTrouble)
+	case m.bytesSince >= unrecordedBytes:
+		return "the record has no receipt"
+	case m.state == Draining:
+		return "drains"
 	}
 	return ""
 }
@@ -141,7 +156,9 @@ func (m *Machine) leave(Event) {
 	m.close(m.result)
 }
 
-func (m *Machine) onFailed(ev Event) { m.close(Result{Err: ev.Err}) }
+func (m *Machine) onFailed(ev Event) {
+	m.close(Result{Err: ev.Err, Deposed: errors.Is(ev.Err, errDeposed), Clean: m.state < Recording})
+}
 
 // onSubscribed: the broker's word on who is active may have come before.
 func (m *Machine) onSubscribed(Event) {
@@ -196,8 +213,14 @@ func (m *Machine) onFirstClaim(ev Event) {
 		m.record = Record{Frontier: noPosition(), Clean: true}
 	}
 	if m.record.Finished {
-		// Read to its end before; its record waits for the segment to leave the layout.
-		m.close(Result{Finished: true, Clean: true})
+		// Read to its end before; its record waits for the segment to leave the
+		// layout. The source's cursor may have rolled back since.
+		m.result = Result{Finished: true, Clean: true}
+		m.enter(Parting)
+		m.ack(m.record.Frontier)
+		if m.acks == 0 {
+			m.close(m.result)
+		}
 		return
 	}
 	m.held, m.trouble = true, nil
@@ -228,11 +251,9 @@ func (m *Machine) onSourceClosed(ev Event) {
 	case Recording, Recovering, Running:
 		m.handover = true
 		m.drain()
-	case Parting:
-		m.close(m.result)
-	case Draining, Settling:
-		// the record still counts
+	case Draining, Settling: // the record still counts
 	default:
+		m.result.Clean = m.result.Clean || m.state < Recording
 		m.close(m.result)
 	}
 }

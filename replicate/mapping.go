@@ -36,7 +36,7 @@ func NewMapping(env *Env, policy Policy, watcher layoutcache.Watcher, metrics *M
 // returns nil if everything was drained.
 func (m *Mapping) Run(ctx, hard context.Context) error {
 	name := m.env.Mapping
-	defer m.env.Board.Untick(name)
+	defer m.beating()()
 	m.show(ShowStarting, "connects")
 	if !m.until(ctx, m.connect) || !m.until(ctx, m.topicsExist) || !m.until(ctx, m.prepare) {
 		return nil // stopped before anything was begun
@@ -48,7 +48,6 @@ func (m *Mapping) Run(ctx, hard context.Context) error {
 	// What serves the lanes lives on while they drain.
 	serve, end := context.WithCancel(hard)
 	var served sync.WaitGroup
-	served.Go(func() { _ = m.env.Records.Run(serve) })
 	served.Go(func() { m.watchProtection(serve) })
 	if m.policy.Guard {
 		served.Go(func() { newGuard(m.env).run(serve) })
@@ -59,11 +58,34 @@ func (m *Mapping) Run(ctx, hard context.Context) error {
 	return err
 }
 
+// beating shows that the mapping goes round until it is ended: each of its waits
+// is bounded, but the bound may be longer than the watchdog's.
+func (m *Mapping) beating() (end func()) {
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		beat := time.NewTicker(beatInterval)
+		defer beat.Stop()
+		for {
+			m.env.Board.Tick(m.env.Mapping)
+			select {
+			case <-beat.C:
+			case <-stop:
+				m.env.Board.Untick(m.env.Mapping)
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-done
+	}
+}
+
 // until tries a step for ever, with the reason in the status.
 func (m *Mapping) until(ctx context.Context, step func(context.Context) error) bool {
 	wait := newBackoff()
 	for ctx.Err() == nil {
-		m.env.Board.Tick(m.env.Mapping)
 		err := step(ctx)
 		if err == nil {
 			return true
@@ -161,17 +183,13 @@ func (m *Mapping) lanes(ctx, hard context.Context) error {
 		default:
 		}
 	})()
-	beat := time.NewTicker(10 * time.Second)
-	defer beat.Stop()
 	for ctx.Err() == nil {
-		m.env.Board.Tick(m.env.Mapping)
-		changed := m.env.Records.Changed()
+		finished := m.env.Records.Finished()
 		m.reconcile(ctx, hard, all, &group)
 		select {
 		case <-ctx.Done():
 		case <-news:
-		case <-changed:
-		case <-beat.C:
+		case <-finished:
 		}
 	}
 	return group.Wait()
@@ -214,7 +232,11 @@ func (m *Mapping) start(ctx, hard context.Context, s *reroute.Segment, group *er
 	r := &running{lane: newLane(m.env, s), stop: stop}
 	group.Go(func() error {
 		defer stop()
-		return r.lane.Run(laneCtx, hard)
+		err := r.lane.Run(laneCtx, hard)
+		if ctx.Err() == nil {
+			return nil // the segment went, and what was not drained with it
+		}
+		return err
 	})
 	return r
 }
@@ -281,7 +303,10 @@ func (m *Mapping) checkTarget(ctx context.Context) {
 	guard := GuardName(env.Subscription)
 	env.metrics.setProtected(protectGuard, subs[guard].Recorded)
 	if !subs[guard].Recorded {
-		env.Log.Error("the guard is not recorded at the target any more", "subscription", guard)
+		env.Log.Error("the guard is not recorded at the target any more: recording it again", "subscription", guard)
+		if err := m.ensureGuard(ctx); err != nil {
+			env.Log.Warn("cannot record the guard", "error", err)
+		}
 	}
 	kept := false
 	for name, s := range subs {

@@ -78,7 +78,7 @@ type mappingMetrics struct {
 	mapping                                  string
 	outcomes                                 map[Outcome]prometheus.Counter
 	messages, readBytes, writtenBytes        prometheus.Counter
-	opened, splitParts, reroutes             prometheus.Counter
+	openedEntries, splitParts, reroutes      prometheus.Counter
 	claims, depositions                      prometheus.Counter
 	unreceipted, inflight, parked            prometheus.Gauge
 	lastProgress, lastCheckpoint, lagEntries prometheus.Gauge
@@ -93,7 +93,7 @@ func (m *Metrics) forMapping(name string, clusters ...string) *mappingMetrics {
 	mm := &mappingMetrics{
 		all: m, mapping: name, outcomes: map[Outcome]prometheus.Counter{},
 		messages: m.messages.WithLabelValues(name), readBytes: m.readBytes.WithLabelValues(name),
-		writtenBytes: m.writtenBytes.WithLabelValues(name), opened: m.opened.WithLabelValues(name),
+		writtenBytes: m.writtenBytes.WithLabelValues(name), openedEntries: m.opened.WithLabelValues(name),
 		splitParts: m.splitParts.WithLabelValues(name), reroutes: m.reroutes.WithLabelValues(name),
 		claims: m.claims.WithLabelValues(name), depositions: m.depositions.WithLabelValues(name),
 		unreceipted: m.unreceipted.WithLabelValues(name), inflight: m.inflight.WithLabelValues(name),
@@ -124,13 +124,12 @@ func (m *mappingMetrics) complete(e *entry) {
 		c.Inc()
 	}
 	if e.opened {
-		m.opened.Inc()
+		m.openedEntries.Inc()
 	}
 }
 
 // receipted counts a part that the target has.
 func (m *mappingMetrics) receipted(p *part) {
-	m.unreceipted.Dec()
 	m.messages.Add(float64(p.messages))
 	m.writtenBytes.Add(float64(p.size))
 	if !p.whole() {
@@ -158,9 +157,20 @@ func (m *mappingMetrics) layoutChanged(cluster string) {
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // copiedTo: all that was published to the lane's segment up to ms is receipted.
+// A publisher's clock that is ahead counts as now.
 func (m *mappingMetrics) copiedTo(lane string, ms int64) {
+	ms = min(ms, time.Now().UnixMilli())
 	m.mu.Lock()
 	m.copied[lane] = max(m.copied[lane], ms)
+	m.mu.Unlock()
+}
+
+// opened starts a lane's lag, unless it goes on from an earlier session.
+func (m *mappingMetrics) opened(lane string) {
+	m.mu.Lock()
+	if _, known := m.copied[lane]; !known {
+		m.copied[lane] = time.Now().UnixMilli()
+	}
 	m.mu.Unlock()
 }
 

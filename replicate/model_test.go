@@ -18,6 +18,7 @@ type faults struct {
 	losses   bool // connections cut, unloads: sends in doubt
 	crashes  bool // kill -9
 	handover bool // another instance becomes active
+	once     bool // one crash, and no more
 }
 
 // step does one of the things that can happen now.
@@ -84,7 +85,7 @@ func (w *world) faults(f faults, add func(int, func())) {
 		add(4, w.lose)
 		add(2, w.loseCheckpoint)
 	}
-	if f.crashes {
+	if f.crashes && !(f.once && w.lossy) {
 		add(2, func() {
 			w.lossy = true
 			w.result = &Result{}
@@ -270,6 +271,8 @@ func TestModel(t *testing.T) {
 		{"clean stops", faults{layouts: true, stops: true}, true},
 		{"hand-overs", faults{stops: true, handover: true}, true},
 		{"losses", faults{layouts: true, losses: true}, false},
+		{"hand-overs under layouts", faults{layouts: true, handover: true}, false},
+		{"one crash", faults{layouts: true, crashes: true, once: true}, false},
 		{"crashes", faults{layouts: true, crashes: true, losses: true, stops: true, handover: true}, false},
 	}
 	for _, row := range rows {

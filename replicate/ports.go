@@ -108,7 +108,7 @@ func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 // The window of a lane: enough for a long fat link, little enough that the
 // target's queue stays short.
 const (
-	leastWindow = 128 << 10
+	leastWindow = 32 << 10
 	mostWindow  = 8 << 20
 )
 
@@ -121,9 +121,6 @@ func (b *Budget) Window() int {
 
 // Add counts bytes in, or out if negative.
 func (b *Budget) Add(bytes int) { b.held.Add(int64(bytes)) }
-
-// Held is how many bytes are held now.
-func (b *Budget) Held() int64 { return b.held.Load() }
 
 // Limit is the budget's size in bytes.
 func (b *Budget) Limit() int64 { return b.limit }

@@ -82,6 +82,7 @@ func (m *Mapping) prepare(ctx context.Context) error {
 	if err := ensureOwnTopic(ctx, env.Target, env.CheckpointTopic); err != nil {
 		return err
 	}
+	env.Records.Open()
 	env.metrics.setProtected(protectCheckpoint, true)
 	if err := ensureOwnTopic(ctx, env.Source, env.ParkingTopic); err != nil {
 		return err
@@ -144,8 +145,11 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) error {
 // neverCopied refuses to start over silently: where a lane has a record, its
 // subscription was there once.
 func (m *Mapping) neverCopied(ctx context.Context) error {
-	lanes := map[string]bool{}
-	for _, s := range m.env.Source.Layout.Snapshot().Layout.Segments() {
+	lanes, snap := map[string]bool{}, m.env.Source.Layout.Snapshot()
+	if snap.Layout == nil {
+		return fmt.Errorf("source topic %s does not exist any more", m.env.Source.Topic)
+	}
+	for _, s := range snap.Layout.Segments() {
 		lanes[m.env.laneID(s.ID, s.CreatedAtMs).Name()] = true
 	}
 	copied := false
@@ -260,6 +264,9 @@ func (m *Mapping) subscribeLatest(ctx context.Context) error {
 		snap, err := layoutcache.Lookup(ctx, m.watcher, m.env.Source.Topic)
 		if err != nil {
 			return err
+		}
+		if snap.Layout == nil {
+			return fmt.Errorf("source topic %s does not exist any more", m.env.Source.Topic)
 		}
 		todo := slices.DeleteFunc(slices.Clone(snap.Layout.Segments()), func(s *reroute.Segment) bool { return done[s.ID] })
 		if len(todo) == 0 {

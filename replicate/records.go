@@ -20,27 +20,42 @@ type Records struct {
 	topic  string
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	view    *recordView // of the present reader; nil between readers
-	changed chan struct{}
+	opened chan struct{} // closed once the topic exists
+	open   sync.Once
+
+	mu       sync.Mutex
+	view     *recordView   // of the present reader; nil between readers
+	finished chan struct{} // closed, and made anew, with each record that says so
+
+	checking sync.Mutex // held while the end is asked for
+	asked    uint64     // how often it was
+	ended    uint64     // the last time it was reached, as counted by asked
+	endedIn  *recordView
 }
 
 // recordView is what one reader has seen since it started at the earliest entry.
 type recordView struct {
 	records  map[string]Record
-	geneses  map[string]Genesis
 	seen     Position
 	consumer *pulsar.Consumer
 }
 
-// NewRecords returns the view of a topic that exists. Run fills it.
+// NewRecords returns the view of a topic. Run fills it, once Open was called.
 func NewRecords(client *pulsar.Client, topic string, log *slog.Logger) *Records {
-	return &Records{client: client, topic: topic, log: log.With("topic", topic), changed: make(chan struct{})}
+	return &Records{client: client, topic: topic, log: log.With("topic", topic), opened: make(chan struct{}), finished: make(chan struct{})}
 }
+
+// Open says that the topic exists.
+func (r *Records) Open() { r.open.Do(func() { close(r.opened) }) }
 
 // Run reads the topic until ctx ends. A reader that dies is replaced by one that
 // starts over: compaction keeps that short.
 func (r *Records) Run(ctx context.Context) error {
+	select {
+	case <-r.opened:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	wait := newBackoff()
 	for ctx.Err() == nil {
 		err := r.read(ctx, wait.Reset)
@@ -54,55 +69,52 @@ func (r *Records) Run(ctx context.Context) error {
 }
 
 func (r *Records) read(ctx context.Context, healthy func()) error {
-	rd, err := openReader(ctx, r.client, r.topic)
+	rd, err := openReader(ctx, r.client, r.topic, recordPermits)
 	if err != nil {
 		return err
 	}
 	defer rd.close()
 	defer r.replace(nil)
-	r.replace(&recordView{records: map[string]Record{}, geneses: map[string]Genesis{}, seen: noPosition(), consumer: rd.consumer})
+	v := &recordView{records: map[string]Record{}, seen: noPosition(), consumer: rd.consumer}
+	r.replace(v)
 	healthy()
 	for {
 		msg, _, err := rd.next(ctx, 0)
 		if err != nil {
 			return err
 		}
-		r.apply(msg)
+		r.apply(v, msg)
 	}
 }
+
+// recordPermits is how many records the reader asks for at once.
+const recordPermits = 1000
 
 func (r *Records) replace(v *recordView) {
 	r.mu.Lock()
 	r.view = v
-	r.announce()
 	r.mu.Unlock()
 }
 
-// announce wakes those who wait for news. The lock is held.
-func (r *Records) announce() {
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-func (r *Records) apply(msg pulsar.Message) {
+func (r *Records) apply(v *recordView, msg pulsar.Message) {
 	key, value := string(msg.Info.PartitionKey), msg.Entry.Payload
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer msg.Entry.Release()
-	v := r.view
 	v.seen = msg.ID
 	if isGenesis(key) {
-		if g, err := DecodeGenesis(value); err != nil {
-			r.log.Error("unreadable genesis", "position", msg.ID, "error", err)
-		} else if _, known := v.geneses[key]; !known {
-			v.geneses[key] = g // the first one counts
-		}
-	} else if rec, err := DecodeRecord(value); err != nil {
-		r.log.Error("unreadable record", "position", msg.ID, "key", key, "error", err)
-	} else {
-		v.records[key] = rec
+		return
 	}
-	r.announce()
+	rec, err := DecodeRecord(value)
+	if err != nil {
+		r.log.Error("unreadable record", "position", msg.ID, "key", key, "error", err)
+		return
+	}
+	if rec.Finished && !v.records[key].Finished {
+		close(r.finished)
+		r.finished = make(chan struct{})
+	}
+	v.records[key] = rec
 }
 
 func isGenesis(key string) bool { return strings.HasPrefix(key, "genesis/") }
@@ -118,64 +130,98 @@ func (r *Records) Record(lane string) (Record, bool) {
 	return rec, ok
 }
 
-// Genesis returns the first genesis under the key.
-func (r *Records) Genesis(key string) (Genesis, bool) {
+// Finished is closed when a record says that a lane is finished.
+func (r *Records) Finished() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.view == nil {
-		return Genesis{}, false
-	}
-	g, ok := r.view.geneses[key]
-	return g, ok
+	return r.finished
 }
 
-// Each calls f with every lane's newest record.
-func (r *Records) Each(f func(lane string, rec Record)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.view == nil {
-		return
-	}
-	for lane, rec := range r.view.records {
-		f(lane, rec)
-	}
+// Find reads up to pos and returns the lane's newest record, nil if it has none.
+func (r *Records) Find(ctx context.Context, lane string, pos Position) (*Record, error) {
+	var found *Record
+	err := r.readTo(ctx, pos, func(v *recordView) {
+		if rec, ok := v.records[lane]; ok {
+			found = &rec
+		}
+	})
+	return found, err
 }
 
-// Changed is closed when something new was read.
-func (r *Records) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
+// Each reads the topic to its end and calls f with every lane's newest record.
+func (r *Records) Each(ctx context.Context, f func(lane string, rec Record)) error {
+	return r.readTo(ctx, pulsar.Latest(), func(v *recordView) {
+		for lane, rec := range v.records {
+			f(lane, rec)
+		}
+	})
 }
 
-// ReadTo returns when everything up to pos was read, or the topic to its end:
-// all received, the last one acknowledged, and a backlog of 0. A barrier is
-// never delivered, so its position alone cannot be awaited.
-func (r *Records) ReadTo(ctx context.Context, pos Position) error {
+// readTo reads everything up to pos, or the topic to its end: all received, the
+// last one acknowledged, and a backlog of 0. A barrier is never delivered, so
+// its position alone cannot be awaited. f looks at what was read, under the lock.
+func (r *Records) readTo(ctx context.Context, pos Position, f func(*recordView)) error {
+	r.checking.Lock()
+	before := r.asked
+	r.checking.Unlock()
 	for {
-		r.mu.Lock()
-		v, changed := r.view, r.changed
-		var seen Position
-		var consumer *pulsar.Consumer
-		if v != nil {
-			seen, consumer = v.seen, v.consumer
+		if r.reached(pos, f) {
+			return nil
 		}
-		r.mu.Unlock()
-		if v != nil {
-			if seen.Compare(pos) >= 0 {
-				return nil
-			}
-			if end, err := atEnd(ctx, consumer, seen); err == nil && end && r.unchanged(v, seen) {
-				return nil
-			}
+		if v := r.end(ctx, before); v != nil && r.look(v, f) {
+			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if pause(ctx, endPoll); ctx.Err() != nil {
 			return fmt.Errorf("reading %s: %w", r.topic, ctx.Err())
-		case <-changed:
-		case <-time.After(endPoll):
 		}
 	}
+}
+
+func (r *Records) reached(pos Position, f func(*recordView)) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.view == nil || r.view.seen.Compare(pos) < 0 {
+		return false
+	}
+	f(r.view)
+	return true
+}
+
+// look lets f see the view, unless the reader was replaced since.
+func (r *Records) look(v *recordView, f func(*recordView)) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.view != v {
+		return false
+	}
+	f(v)
+	return true
+}
+
+// end returns the present view if the end of the topic was reached in it, by a
+// question that was asked after the first before ones. Many may wait; one asks.
+func (r *Records) end(ctx context.Context, before uint64) *recordView {
+	r.checking.Lock()
+	defer r.checking.Unlock()
+	r.mu.Lock()
+	v := r.view
+	var seen Position
+	if v != nil {
+		seen = v.seen
+	}
+	r.mu.Unlock()
+	switch {
+	case v == nil:
+		return nil
+	case r.endedIn == v && r.ended > before:
+		return v
+	}
+	r.asked++
+	if end, err := atEnd(ctx, v.consumer, seen); err != nil || !end || !r.unchanged(v, seen) {
+		return nil
+	}
+	r.ended, r.endedIn = r.asked, v
+	return v
 }
 
 // endPoll is how often the end of a topic is asked for while it is awaited.

@@ -103,6 +103,8 @@ func effectText(ef Effect) string {
 		return fmt.Sprintf("release %d", ef.Target.Segment)
 	case efPark:
 		return fmt.Sprintf("park %d %s", ef.Poison.entry.pos.Entry, ef.Poison.reason)
+	case efDrop:
+		return fmt.Sprintf("drop %d", ef.Entry.pos.Entry)
 	case efRerouted:
 		return fmt.Sprintf("rerouted %d", ef.N)
 	case efClose:

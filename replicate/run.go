@@ -11,12 +11,15 @@ import (
 // one, even before the checkpoint interval is over.
 const recordBytes = 8 << 20
 
+// unrecordedBytes: while no record gets its receipt, reading ends here.
+const unrecordedBytes = 8 * recordBytes
+
 // onEntry takes one source entry, in the order of the segment.
 func (m *Machine) onEntry(ev Event) {
 	e := ev.Entry
 	m.flow.arrived(e.raw.Held(), e.messages())
 	if e.pos.Compare(m.entries.last) <= 0 {
-		m.flow.released(e.raw.Held()) // delivered again; it is in flight or complete
+		m.drop(e) // delivered again; it is in flight or complete
 		m.refill()
 		return
 	}
@@ -42,13 +45,19 @@ func (m *Machine) progress() {
 	}
 }
 
+// drop lets an entry go that was not begun.
+func (m *Machine) drop(e *entry) {
+	m.flow.released(e.raw.Held())
+	m.emit(Effect{Kind: efDrop, Entry: e})
+}
+
 func (m *Machine) done(e *entry) {
 	m.flow.released(e.raw.Held())
 	m.emit(Effect{Kind: efDone, Entry: e})
 }
 
 func (m *Machine) refill() {
-	if m.hold != "" {
+	if m.hold != "" || m.bytesSince >= unrecordedBytes {
 		return
 	}
 	if n := m.flow.refill(); n > 0 {
@@ -93,7 +102,7 @@ func (m *Machine) begin(e *entry) bool {
 	}
 	c := m.cut.cut(m.layout, e, nil)
 	if len(c.poison) > 0 && m.cfg.StopPoison {
-		m.stopAt(e, "unroutable ("+c.poison[0].reason+"), and on_unroutable is stop")
+		m.stopAtPoison(e, c.poison[0])
 		return false
 	}
 	m.take(e, c)
@@ -102,6 +111,10 @@ func (m *Machine) begin(e *entry) bool {
 
 func (m *Machine) stopAt(e *entry, why string) {
 	m.hold = fmt.Sprintf("entry %v: %s", e.pos, why)
+}
+
+func (m *Machine) stopAtPoison(e *entry, p poison) {
+	m.stopAt(e, "unroutable ("+p.reason+"), and on_unroutable is stop")
 }
 
 // take hands the parts of an entry to their targets, and its poison to the
@@ -122,9 +135,14 @@ func (m *Machine) take(e *entry, c cuts) {
 		m.parking++
 		m.emit(Effect{Kind: efPark, Poison: p})
 	}
+	e.shut()
 }
 
+// onParkTrouble only keeps the reason; the driver goes on trying.
+func (m *Machine) onParkTrouble(ev Event) { m.parkTrouble = ev.Err }
+
 func (m *Machine) onParked(ev Event) {
+	m.parkTrouble = nil
 	m.parking--
 	ev.Poison.entry.left--
 	m.progress()
@@ -135,6 +153,9 @@ func (m *Machine) onParked(ev Event) {
 // its parts in the old one.
 func (m *Machine) onLayout(ev Event) {
 	m.missing = nil
+	if m.handover {
+		return // the successor's concern
+	}
 	if m.layout == nil {
 		m.layout = ev.Layout
 	} else {
@@ -145,6 +166,7 @@ func (m *Machine) onLayout(ev Event) {
 		return
 	}
 	m.adopt()
+	m.recovered()
 	m.progress()
 }
 
@@ -161,7 +183,7 @@ func activeIn(l *reroute.Layout, id TargetID) bool {
 // adopt switches to the newer layout once what it ends is settled, and cuts
 // what waited there again, before anything newer.
 func (m *Machine) adopt() {
-	if m.pending == nil || m.handover {
+	if m.pending == nil {
 		return
 	}
 	var ends []*target
@@ -201,8 +223,13 @@ func (m *Machine) recut(moved []*part) {
 		return firstIndex(a) - firstIndex(b)
 	})
 	for _, p := range moved {
+		c := m.cut.cut(m.layout, p.entry, p.indices)
+		if len(c.poison) > 0 && m.cfg.StopPoison {
+			m.stopAtPoison(p.entry, c.poison[0]) // it stays incomplete, and so do all after it
+			continue
+		}
 		p.entry.left--
-		m.take(p.entry, m.cut.cut(m.layout, p.entry, p.indices))
+		m.take(p.entry, c)
 	}
 	if len(moved) > 0 {
 		m.emit(Effect{Kind: efRerouted, N: len(moved)})

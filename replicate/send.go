@@ -24,8 +24,11 @@ func (s *session) claimTarget(ef Effect) {
 	h.abandon()
 	aborted := make(chan struct{})
 	h.abort = aborted
-	old := h.producer
+	old, wait := h.producer, h.refused
 	h.producer = nil
+	if old != nil && wait == nil {
+		h.refused = newBackoff() // until a receipt comes, the next claim waits
+	}
 	s.op(func(ctx context.Context) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -36,8 +39,12 @@ func (s *session) claimTarget(ef Effect) {
 			case <-ctx.Done():
 			}
 		}()
-		// The old handle's last receipts come before the answer to its close.
+		// Of a producer that the broker has not closed, the last receipts come
+		// before the answer to its close; at a seal they come before the broker's.
 		closeProducer(old)
+		if wait != nil {
+			pause(ctx, wait.NextBackOff())
+		}
 		s.claimUntil(ctx, ef.Target, ef.Gen, h)
 	})
 }
@@ -66,7 +73,7 @@ func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handl
 			s.box.post(Event{Kind: evEnded, Target: id, Gen: gen})
 			return
 		case notFound(err):
-			s.box.post(Event{Kind: evGone, Target: id, Gen: gen})
+			s.box.post(Event{Kind: evGone, Target: id, Gen: gen, Err: err})
 			return
 		case ctx.Err() != nil:
 			return
@@ -116,14 +123,15 @@ func (s *session) send(ef Effect) {
 	if h == nil || h.producer == nil || h.gen != ef.Gen {
 		return // its doubt is in the mailbox
 	}
-	out := pulsar.Outgoing{Sequence: p.seq, NumMessages: p.messages}
+	// A part's payload may lie in the entry's memory, too.
+	out := pulsar.Outgoing{Sequence: p.seq, NumMessages: p.messages, Owner: p.entry.raw}
 	if p.metadata != nil {
 		out.Metadata, out.Payload = p.metadata, p.payload
 	} else {
 		patch := s.machine.cut.patch(p.entry, nil, p.stamp, p.setStamp)
 		s.scratch = frame.AppendPatched(s.scratch[:0], p.entry.raw.Metadata, &patch)
 		out.Metadata, out.Payload = s.scratch, p.entry.raw.Payload
-		out.PayloadCRC, out.HasPayloadCRC, out.Owner = p.entry.raw.PayloadCRC, true, p.entry.raw
+		out.PayloadCRC, out.HasPayloadCRC = p.entry.raw.PayloadCRC, true
 	}
 	if err := h.producer.Send(out); err != nil {
 		s.box.post(Event{Kind: evDoubt, Target: ef.Target, Gen: ef.Gen, Err: err})
@@ -148,8 +156,9 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 	for {
 		c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, s.lane.name, s.checkpointSink(gen))
 		if err == nil {
-			if err = env.Records.ReadTo(ctx, c.barrier); err == nil {
-				s.box.put(letter{ev: s.recordFound(gen), do: func() { s.checkpoint, s.checkpointGen = &c, gen }})
+			var found *Record
+			if found, err = env.Records.Find(ctx, s.lane.name, c.barrier); err == nil {
+				s.box.put(letter{ev: Event{Kind: evCheckpointClaimed, Gen: gen, Record: found}, do: func() { s.checkpoint, s.checkpointGen = &c, gen }})
 				return
 			}
 			closeProducer(c.producer)
@@ -157,19 +166,14 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 		if ctx.Err() != nil {
 			return
 		}
+		if gen > 1 && errors.Is(err, pulsar.ErrProducerBusy) && s.deposed() {
+			s.box.post(Event{Kind: evFailed, Err: errDeposed})
+			return
+		}
 		s.log.Warn("cannot take the checkpoint topic, trying again", "error", err)
 		s.box.post(Event{Kind: evCheckpointTrouble, Err: err})
 		pause(ctx, wait.NextBackOff())
 	}
-}
-
-func (s *session) recordFound(gen int) Event {
-	ev := Event{Kind: evCheckpointClaimed, Gen: gen}
-	if rec, ok := s.lane.env.Records.Record(s.lane.name); ok {
-		ev.Record = &rec
-		s.log.Info("record found", "epoch", rec.Epoch, "frontier", rec.Frontier, "clean", rec.Clean, "finished", rec.Finished)
-	}
-	return ev
 }
 
 func (s *session) checkpointSink(gen int) sink {

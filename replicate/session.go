@@ -9,12 +9,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/internal/pulsar/frame"
 	"github.com/geobridge/geobridge/layoutcache"
 )
 
 // session drives one Machine: it carries out effects and turns what happens
-// into events. All fields belong to the goroutine of run, but box.
+// into events. The goroutine of run alone writes its fields; an operation reads
+// what was set before it began.
 type session struct {
 	lane    *Lane
 	log     *slog.Logger
@@ -26,6 +30,8 @@ type session struct {
 
 	source                *pulsar.Consumer
 	checkpoint            *claimed
+	asking                bool // a question to the broker has no answer yet
+	parks                 parkQueue
 	checkpointGen         int
 	targets               map[TargetID]*handle
 	scratch               []byte
@@ -41,7 +47,9 @@ type handle struct {
 	topic    string
 	producer *pulsar.Producer
 	gen      int
-	abort    chan struct{} // closed to give up the claim on its way; nil: none
+	// refused makes the wait before the next claim; nil after a receipt.
+	refused *backoff.ExponentialBackOff
+	abort   chan struct{} // closed to give up the claim on its way; nil: none
 }
 
 // run drives the session to its end. When ctx ends it drains; when hard ends it
@@ -57,13 +65,13 @@ func (s *session) run(ctx, hard context.Context) Result {
 
 	tick := time.NewTicker(s.lane.env.CheckpointInterval)
 	defer tick.Stop()
-	go s.follow(opCtx, ctx, tick.C)
+	s.op(func(op context.Context) { s.follow(op, ctx, tick.C) })
 
 	var letters []letter
 	for !s.over {
 		var err error
 		if letters, err = s.box.take(hard, letters); err != nil {
-			return Result{Err: errors.Join(errNotDrained, s.result.Err)}
+			return Result{Err: errNotDrained}
 		}
 		for i := range letters {
 			if letters[i].do != nil {
@@ -82,6 +90,8 @@ var errNotDrained = errors.New("not drained in time; nothing is lost, what was b
 // follow turns ticks, the order to stop, and finished parents into events.
 func (s *session) follow(session, stop context.Context, tick <-chan time.Time) {
 	stopping, parents, sealed := stop.Done(), s.lane.parentsDone, s.lane.sealed
+	beat := time.NewTicker(beatInterval)
+	defer beat.Stop()
 	for {
 		select {
 		case <-session.Done():
@@ -95,16 +105,16 @@ func (s *session) follow(session, stop context.Context, tick <-chan time.Time) {
 		case <-sealed:
 			sealed = nil
 			s.box.post(Event{Kind: evSealed})
+		case <-beat.C:
+			s.box.put(letter{ev: Event{Kind: evNothing}, do: s.lane.beat})
 		case <-tick:
-			s.tick()
+			s.box.put(letter{ev: Event{Kind: evTick, Window: s.lane.env.Budget.Window()}, do: s.onTick})
 		}
 	}
 }
 
-func (s *session) tick() {
-	s.lane.beat()
-	s.box.put(letter{ev: Event{Kind: evTick, Window: s.lane.env.Budget.Window()}, do: s.onTick})
-}
+// beatInterval is how often a driver, and a mapping, shows that it goes round.
+const beatInterval = 10 * time.Second
 
 // step lets the machine take one event, and does what it asks.
 func (s *session) step(ev Event) {
@@ -126,7 +136,7 @@ func (s *session) apply(ef Effect) {
 	case efAck:
 		s.source.AckCumulative(ef.Pos, func(err error) { s.box.post(Event{Kind: evAcked, Err: ackError(err)}) })
 	case efProbe:
-		s.op(s.probe)
+		s.ask(s.probe)
 	case efClaim:
 		s.claimTarget(ef)
 	case efSend:
@@ -134,12 +144,16 @@ func (s *session) apply(ef Effect) {
 	case efRelease:
 		s.release(ef.Target)
 	case efPark:
-		p := ef.Poison
-		s.op(func(ctx context.Context) { s.park(ctx, p) })
+		s.park(ef.Poison)
 	case efReceipted:
 		s.lane.metrics.receipted(ef.Part)
+		if h := s.targets[ef.Target]; h != nil {
+			h.refused = nil
+		}
 	case efDone:
 		s.complete(ef.Entry)
+	case efDrop:
+		ef.Entry.raw.Release()
 	case efRerouted:
 		s.lane.metrics.reroutes.Add(float64(ef.N))
 	case efClose:
@@ -165,6 +179,9 @@ func (s *session) finish(cancel context.CancelFunc) {
 		if l.do != nil {
 			l.do()
 		}
+		if l.ev.Entry != nil {
+			l.ev.Entry.raw.Release()
+		}
 	}
 	s.ops.Wait()
 	var closing sync.WaitGroup
@@ -181,7 +198,6 @@ func (s *session) finish(cancel context.CancelFunc) {
 		_ = s.source.Close(ctx) // dead either way
 	}
 	s.account(0, 0)
-	s.lane.metrics.left(s.lane.name)
 }
 
 // subscribe attaches to the source segment, with the subscription recorded
@@ -204,6 +220,9 @@ type sourceEvents struct{ s *session }
 
 func (e sourceEvents) Message(m pulsar.Message) {
 	e.s.lane.metrics.readBytes.Add(float64(m.Entry.Size()))
+	if m.Err != nil { // how many messages the broker counted, if that can be read
+		m.Info, _ = frame.Scan(m.Entry.Metadata)
+	}
 	e.s.box.post(Event{Kind: evEntry, Entry: &entry{pos: m.ID, raw: m.Entry, info: m.Info, bad: m.Err}})
 }
 
@@ -223,6 +242,18 @@ func (e sourceEvents) Closed(err error) {
 		err = pulsar.ErrClosed
 	}
 	e.s.box.post(Event{Kind: evSourceClosed, Err: err})
+}
+
+// ask runs a question to the broker, unless the last one has no answer yet.
+func (s *session) ask(question func(context.Context)) {
+	if s.asking {
+		return
+	}
+	s.asking = true
+	s.op(func(ctx context.Context) {
+		question(ctx)
+		s.box.put(letter{ev: Event{Kind: evNothing}, do: func() { s.asking = false }})
+	})
 }
 
 // probe asks whether the sealed source segment was read to its end.
@@ -287,7 +318,7 @@ const idleTicks = 5
 func (s *session) onTick() {
 	s.lane.publish(s.machine)
 	if s.ticks++; s.ticks%idleTicks == 0 && s.machine.idle() {
-		s.op(s.confirmIdle)
+		s.ask(s.confirmIdle)
 	}
 }
 

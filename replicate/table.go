@@ -37,8 +37,7 @@ type row struct {
 }
 
 // table is every transition of a lane. An event that has no row in a state has
-// no meaning there and changes nothing. evStop and evSourceClosed have one in
-// each state but the last.
+// no meaning there and changes nothing: evStop, once the lane drains.
 func table() []row {
 	open := []State{Claiming, Recording, Recovering, Running, Draining}
 	held := []State{Recording, Recovering, Running, Draining, Settling, Parting}
@@ -57,7 +56,7 @@ func table() []row {
 		{allButClosed(), evSourceClosed, (*Machine).onSourceClosed, []State{Draining, Settling, Closed}},
 
 		// the checkpoint
-		{[]State{Claiming}, evCheckpointClaimed, (*Machine).onFirstClaim, []State{Recording, Closed}},
+		{[]State{Claiming}, evCheckpointClaimed, (*Machine).onFirstClaim, []State{Recording, Parting, Closed}},
 		{held, evCheckpointLost, (*Machine).onCheckpointLost, nil},
 		{held, evCheckpointClaimed, (*Machine).onReclaim, []State{Closed}},
 		{[]State{Recording}, evRecordStored, (*Machine).onOpened, []State{Recovering, Running}},
@@ -71,11 +70,12 @@ func table() []row {
 		{allButClosed(), evTargetMissing, (*Machine).onTargetMissing, nil},
 		{open, evClaimed, (*Machine).onClaimed, []State{Running}},
 		{open, evEnded, (*Machine).onEnded, []State{Running, Settling}},
-		{open, evGone, (*Machine).onEnded, []State{Running, Settling}},
+		{open, evGone, (*Machine).onGone, []State{Closed}},
 		{open, evReceipt, (*Machine).onReceipt, []State{Settling}},
 		{open, evDoubt, (*Machine).onDoubt, []State{Settling}},
 		{open, evTargetTrouble, (*Machine).onTargetTrouble, nil},
 		{allButClosed(), evCheckpointTrouble, (*Machine).onCheckpointTrouble, nil},
+		{[]State{Running, Draining}, evParkTrouble, (*Machine).onParkTrouble, nil},
 		{[]State{Running, Draining}, evParked, (*Machine).onParked, []State{Settling}},
 
 		// time and orders

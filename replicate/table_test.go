@@ -29,7 +29,7 @@ func TestTableIsComplete(t *testing.T) {
 		for s := range numStates {
 			known = known || d[s][k] != nil
 		}
-		if !known {
+		if !known && k != evNothing {
 			t.Errorf("event %d has no row at all", k)
 		}
 	}

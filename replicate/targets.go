@@ -112,6 +112,14 @@ func (m *Machine) onEnded(ev Event) {
 	m.progress()
 }
 
+// onGone: an active segment that is not there was deleted, or is about to be
+// found again. The next session looks.
+func (m *Machine) onGone(ev Event) {
+	if m.claiming(ev) != nil {
+		m.close(Result{Err: ev.Err})
+	}
+}
+
 // onReceipt completes one part.
 func (m *Machine) onReceipt(ev Event) {
 	t := m.targets[ev.Target]
@@ -128,7 +136,7 @@ func (m *Machine) onReceipt(ev Event) {
 	t.see(ev.Pos)
 	p.entry.left--
 	m.bytesSince += p.size
-	m.emit(Effect{Kind: efReceipted, Part: p})
+	m.emit(Effect{Kind: efReceipted, Target: t.id, Part: p})
 	if !t.settled() || m.pending == nil {
 		m.progress()
 		return

@@ -80,15 +80,16 @@ func (w *writer) close() { closeProducer(w.producer) }
 type reader struct {
 	consumer *pulsar.Consumer
 	events   *readerEvents
+	permits  int // asked for at once
 	used     int
 	seen     Position
 }
 
-// readPermits is how many entries a reader asks for at once.
-const readPermits = 1000
+// scanPermits is how many entries a scan asks for at once: parked ones are large.
+const scanPermits = 8
 
-func openReader(ctx context.Context, client *pulsar.Client, topic string) (*reader, error) {
-	events := &readerEvents{box: make(chan pulsar.Message, 4*readPermits), done: make(chan error, 1)}
+func openReader(ctx context.Context, client *pulsar.Client, topic string, permits int) (*reader, error) {
+	events := &readerEvents{box: make(chan pulsar.Message, 4*permits), done: make(chan error, 1)}
 	start := pulsar.Earliest()
 	consumer, err := client.Subscribe(ctx, pulsar.SubscribeOptions{
 		Topic: topic, Subscription: "geobridge-read-" + strings.ToLower(rand.Text()),
@@ -97,8 +98,8 @@ func openReader(ctx context.Context, client *pulsar.Client, topic string) (*read
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{consumer: consumer, events: events, seen: noPosition()}
-	if err := consumer.Flow(readPermits); err != nil {
+	r := &reader{consumer: consumer, events: events, permits: permits, seen: noPosition()}
+	if err := consumer.Flow(uint32(permits)); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (r *reader) next(ctx context.Context, wait time.Duration) (m pulsar.Message
 		}
 	}
 	r.seen = m.ID
-	if r.used++; r.used >= readPermits/2 {
+	if r.used++; r.used >= r.permits/2 {
 		err = r.consumer.Flow(uint32(r.used))
 		r.used = 0
 	}
@@ -143,7 +144,7 @@ func (r *reader) close() {
 
 // scan reads a topic to its end, or until f says it has seen enough.
 func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key string, value []byte) (more bool)) error {
-	r, err := openReader(ctx, client, topic)
+	r, err := openReader(ctx, client, topic, scanPermits)
 	if err != nil {
 		return err
 	}

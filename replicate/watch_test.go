@@ -89,6 +89,10 @@ func (w *watcher) before(ev Event) {
 		}
 	case evCheckpointLost:
 		w.wire = nil
+	case evCheckpointClaimed:
+		if ev.Record != nil && ev.Record.Finished {
+			w.stored = ev.Record
+		}
 	}
 }
 

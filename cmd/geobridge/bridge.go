@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -121,6 +120,9 @@ func (b *bridge) Run(ctx context.Context) error {
 	for _, c := range b.caches {
 		watches.Go(func() { _ = c.Run(watching) })
 	}
+	for _, r := range b.records {
+		watches.Go(func() { _ = r.Run(watching) })
+	}
 	var mu sync.Mutex
 	var failed error
 	var mappings sync.WaitGroup
@@ -134,21 +136,29 @@ func (b *bridge) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	b.log.Info("stopping: draining", "timeout", b.cfg.ShutdownTimeout)
-	deadline := time.AfterFunc(b.cfg.ShutdownTimeout, giveUp)
+	deadline := time.AfterFunc(b.cfg.ShutdownTimeout, func() {
+		giveUp()
+		b.close() // no close of a handle waits for a mute broker any more
+	})
 	mappings.Wait()
 	deadline.Stop()
 	unwatch()
 	watches.Wait()
-	for _, cl := range b.clusters {
-		_ = cl.client.Close() // nothing is open any more
-		cl.admin.Close()
-	}
+	b.close()
 	if failed != nil {
 		b.log.Error("not drained", "error", failed)
-		return fmt.Errorf("%w: %w", errNotDrained, failed)
+		return errNotDrained
 	}
 	b.log.Info("drained")
 	return nil
+}
+
+// close ends all connections.
+func (b *bridge) close() {
+	for _, cl := range b.clusters {
+		_ = cl.client.Close() // never fails
+		cl.admin.Close()
+	}
 }
 
 // boardAdapter lets mappings and lanes show themselves on the status board.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar/auth"
@@ -30,6 +31,9 @@ type cluster struct {
 	namespaces map[string]*layoutcache.Namespace
 	log        *slog.Logger
 	board      *status.Board
+
+	mu   sync.Mutex
+	live int // connections
 }
 
 // newCluster checks what files can tell about the cluster; it connects to nothing.
@@ -59,18 +63,28 @@ func newCluster(c config.Cluster, board *status.Board, reconnects *prometheus.Co
 	return cl, nil
 }
 
-// onEvent shows how the cluster is reached. Reconnects are counted by cause.
+// onEvent shows how the cluster is reached: it is connected while any connection
+// lives. Reconnects are counted by cause.
 func (c *cluster) onEvent(ev pulsar.Event, reconnects *prometheus.CounterVec) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch ev.Type {
 	case pulsar.EventConnected:
+		c.live++
 		c.board.SetCluster(c.Key, status.Connected, "")
-	case pulsar.EventConnectError:
-		c.board.SetCluster(c.Key, status.Connecting, fmt.Sprintf("%s: %v", ev.Broker, ev.Err))
-		reconnects.WithLabelValues(c.Key, string(ev.Reason)).Inc()
+		return
 	case pulsar.EventDisconnected:
-		if ev.Reason != pulsar.ReasonClosed {
-			reconnects.WithLabelValues(c.Key, string(ev.Reason)).Inc()
-		}
+		c.live--
+	case pulsar.EventConnectError:
+	default:
+		return
+	}
+	if ev.Reason == pulsar.ReasonClosed {
+		return
+	}
+	reconnects.WithLabelValues(c.Key, string(ev.Reason)).Inc()
+	if c.live == 0 {
+		c.board.SetCluster(c.Key, status.Connecting, fmt.Sprintf("%s: %v", ev.Broker, ev.Err))
 	}
 }
 

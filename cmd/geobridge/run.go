@@ -49,6 +49,9 @@ func runBridge(ctx context.Context, cfg *config.Config, opts runOptions) error {
 	group.Go(func() error { return server.Run(serving, ln) })
 	group.Go(func() error {
 		defer stopServing()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		context.AfterFunc(serving, stop) // without its endpoints the process must not go on
 		context.AfterFunc(ctx, board.SetStopping)
 		return bridge.Run(ctx)
 	})
