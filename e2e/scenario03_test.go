@@ -63,7 +63,7 @@ func (s *scene) apply(n restadmin.Name, c change) {
 // twice, every key in order.
 func TestScenario03LayoutChangesUnderLoad(t *testing.T) {
 	s := newScene(t, 20*time.Minute)
-	s.must(s.west.admin.KeepAll(s.ctx, s.namespace)) // to explain a failure
+	s.must(s.west.admin.KeepAll(s.ctx, s.namespace)) // see doubledHere
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 3, 4)
 	reader := s.consume(s.west, n, 4)

@@ -16,6 +16,7 @@ import (
 func TestScenario07Away(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 15*time.Minute)
+	s.must(s.west.admin.KeepAll(s.ctx, s.namespace)) // see doubledHere; the source keeps nothing
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 3, 4)
 	reader := s.consume(s.west, n, 3)

@@ -306,11 +306,12 @@ func (s *scene) verdict(c *witness.Consumption, limit time.Duration, rule order.
 	s.settle(c, limit)
 	report := c.Report()
 	s.Log(report)
+	if rule == order.Once && len(report.Duplicates) > 0 {
+		s.complain("more than once", s.doubledHere(s.readers[c], report.Duplicates))
+		rule = order.AtLeastOnce // judged: the rest of the rules is the same
+	}
 	for _, problem := range report.Problems(rule) {
 		s.Error(problem)
-	}
-	if rule == order.Once && len(report.Duplicates) > 0 {
-		s.explain(s.readers[c], report.Duplicates)
 	}
 }
 
