@@ -3,7 +3,6 @@ package replicate
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/geobridge/geobridge/internal/pulsar/frame"
 	"github.com/geobridge/geobridge/reroute"
@@ -18,11 +17,14 @@ type Rules struct {
 	ForwardReplicated            bool
 }
 
-// cutter turns source entries into parts. It is pure.
+// cutter turns source entries into parts. It is pure, but for the memory that
+// it uses again; it is not safe for concurrent use.
 type cutter struct {
 	rules   Rules
 	source  reroute.Source
 	maxSize int // the most that metadata and payload of one target entry may take, in bytes
+
+	id, origin, name []byte // memory of the last patch
 }
 
 // cuts is what became of one entry under one layout.
@@ -206,13 +208,18 @@ func (c *cutter) growth(e *entry) int {
 	return fixed + len(c.rules.Lane) + 4*len(c.rules.SourceCluster) + path
 }
 
-// patch says what changes in the metadata: the table Fidelity of design 2.
+// patch says what changes in the metadata: the table Fidelity of design 2. The
+// slices in it are the cutter's own, until the next call.
 func (c *cutter) patch(e *entry, indices []int, stamp reroute.Stamp, setStamp bool) frame.Patch {
-	p := frame.Patch{Identity: c.identity(e, indices)}
+	c.id = c.appendIdentity(c.id[:0], e, indices)
+	p := frame.Patch{Identity: c.id}
 	if !e.info.HasReplicatedFrom {
-		p.ReplicatedFrom = []byte(c.rules.SourceCluster)
+		c.origin = append(c.origin[:0], c.rules.SourceCluster...)
+		p.ReplicatedFrom = c.origin
 		if !c.rules.OriginalProducer {
-			p.ProducerName = []byte(strings.Join([]string{string(e.info.ProducerName), c.rules.SourceCluster}, "@"))
+			c.name = append(append(c.name[:0], e.info.ProducerName...), '@')
+			c.name = append(c.name, c.rules.SourceCluster...)
+			p.ProducerName = c.name
 		}
 	}
 	if setStamp && stamp.Valid {
@@ -221,10 +228,13 @@ func (c *cutter) patch(e *entry, indices []int, stamp reroute.Stamp, setStamp bo
 	return p
 }
 
-// identity says which messages of which entry a part holds.
-func (c *cutter) identity(e *entry, indices []int) []byte {
-	return Identity{
-		Cluster: c.rules.SourceCluster, Lane: c.rules.Lane, Pos: e.pos, Indices: indices, Total: e.messages(),
-		Path: append(slices.Clone(pathOf(&e.info)), c.rules.SourceCluster),
-	}.Append(nil)
+// appendIdentity says which messages of which entry a part holds, and adds the
+// source to the clusters that the entry has passed.
+func (c *cutter) appendIdentity(dst []byte, e *entry, indices []int) []byte {
+	id := Identity{Cluster: c.rules.SourceCluster, Lane: c.rules.Lane, Pos: e.pos, Indices: indices, Total: e.messages()}
+	dst = id.appendHead(dst)
+	for _, cluster := range pathOf(&e.info) {
+		dst = append(append(dst, cluster...), ',')
+	}
+	return append(dst, c.rules.SourceCluster...)
 }

@@ -73,6 +73,11 @@ type Identity struct {
 // Append appends the identity in its final form:
 // 1;<cluster>;<N(L)>;<ledger>:<entry>;<* or 0-3,7>;<total>;<path>.
 func (id Identity) Append(dst []byte) []byte {
+	return append(id.appendHead(dst), strings.Join(id.Path, ",")...)
+}
+
+// appendHead appends all but the path.
+func (id *Identity) appendHead(dst []byte) []byte {
 	dst = append(dst, "1;"...)
 	dst = append(dst, id.Cluster...)
 	dst = append(dst, ';')
@@ -85,8 +90,7 @@ func (id Identity) Append(dst []byte) []byte {
 	dst = appendIndices(dst, id.Indices)
 	dst = append(dst, ';')
 	dst = strconv.AppendInt(dst, int64(id.Total), 10)
-	dst = append(dst, ';')
-	return append(dst, strings.Join(id.Path, ",")...)
+	return append(dst, ';')
 }
 
 func appendIndices(dst []byte, indices []int) []byte {

@@ -94,7 +94,7 @@ func (s *session) parkEntry(ctx context.Context, w *writer, p poison) (*writer, 
 			return nil, err
 		}
 	}
-	id := s.machine.cut.identity(p.entry, p.indices)
+	id := s.machine.cut.appendIdentity(nil, p.entry, p.indices)
 	body := parkedBody(p)
 	pieces := (len(body) + pieceSize - 1) / pieceSize
 	for i := range pieces {
