@@ -85,7 +85,7 @@ func (w *world) faults(f faults, add func(int, func())) {
 		add(4, w.lose)
 		add(2, w.loseCheckpoint)
 	}
-	if f.crashes && !(f.once && w.lossy) {
+	if f.crashes && (!f.once || !w.lossy) {
 		add(2, func() {
 			w.lossy = true
 			w.result = &Result{}

@@ -117,8 +117,8 @@ func TestRecordFloors(t *testing.T) {
 }
 
 func FuzzDecodeRecord(f *testing.F) {
-	f.Add([]byte(Record{Epoch: 1, Frontier: noPosition(), Clean: true}.Encode()))
-	f.Add([]byte(Record{Epoch: 2, Floors: []Floor{{Topic: "t", TargetID: TargetID{1, 2}, Fresh: true}}}.Encode()))
+	f.Add(Record{Epoch: 1, Frontier: noPosition(), Clean: true}.Encode())
+	f.Add(Record{Epoch: 2, Floors: []Floor{{Topic: "t", TargetID: TargetID{1, 2}, Fresh: true}}}.Encode())
 	f.Add([]byte(`{"v":1,"floors":[]}`))
 	f.Add([]byte(`{"v":1,"frontier":null,"floors":[null]}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -134,7 +134,7 @@ func FuzzDecodeRecord(f *testing.F) {
 }
 
 func FuzzDecodeGenesis(f *testing.F) {
-	f.Add([]byte(testGenesis().Encode()))
+	f.Add(testGenesis().Encode())
 	f.Add([]byte(`{"v":1,"source":null}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		g, err := DecodeGenesis(value)

@@ -41,8 +41,7 @@ type world struct {
 	m       *Machine
 	pending []func() // what the brokers and the network still owe, in no order
 	result  *Result
-	lossy   bool // a fault happened that may double
-	trace   bool
+	lossy   bool     // a fault happened that may double
 	watch   *watcher // nil: none
 	counts  struct{ entries, reroutes, sessions, clean int }
 }

@@ -100,7 +100,7 @@ func (s *Consumer) open(ctx context.Context, c *Client, o SubscribeOptions) erro
 // abandon ends a consumer whose opening failed.
 func (s *Consumer) abandon(err error) {
 	s.deliver.abandon()
-	s.kill(err)
+	_ = s.kill(err) // it was never open
 }
 
 // Topic is what the consumer was subscribed to.

@@ -39,7 +39,7 @@ func (c *Client) GetSchema(ctx context.Context, topic string, version []byte) (S
 		return cmd
 	})
 	if errors.Is(err, ErrTopicNotFound) { // the broker has one code for both
-		err = fmt.Errorf("%w: %v", ErrSchemaNotFound, err)
+		err = fmt.Errorf("%w: %s", ErrSchemaNotFound, err.Error())
 	}
 	if err != nil {
 		return Schema{}, nil, fmt.Errorf("schema of %s: %w", topic, err)
