@@ -110,6 +110,14 @@ func (m *Machine) onTick(ev Event) {
 	}
 }
 
+// onIdle: all that the source ever held is at or before the frontier, so what an
+// earlier holder may have stored without knowing is, too.
+func (m *Machine) onIdle(Event) {
+	if m.idle() && !m.dirty && !m.writing && !m.wasClean {
+		m.wasClean, m.dirty = true, true
+	}
+}
+
 // onDrained: the sealed segment's backlog is 0 while nothing is in flight.
 func (m *Machine) onDrained(Event) {
 	if len(m.entries.queue) > 0 || m.dirty || m.writing || m.pending != nil {

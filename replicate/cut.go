@@ -106,6 +106,8 @@ func (c *cutter) cut(l *reroute.Layout, e *entry, include []int) cuts {
 	if seg, ok := l.Whole(c.source, e.stamp()); ok && include == nil && e.info.NumMessages > 0 {
 		if p := c.wholePart(e, seg, reroute.Stamp{}, false); p.size <= c.maxSize {
 			return cuts{parts: []*part{p}, outcome: Outcome{outcomeWhole, "stamp"}}
+		} else if e.info.Encrypted {
+			return cuts{poison: []poison{{entry: e, reason: "too_large", err: errTooLarge}}, outcome: Outcome{outcomeParked, "too_large"}}
 		}
 	}
 	return c.opened(l, e, include)
@@ -136,7 +138,11 @@ func (c *cutter) opened(l *reroute.Layout, e *entry, include []int) cuts {
 	groups := l.Cut(e.keys, include, l.Keyless(c.source.Range, turn(e)))
 	out := cuts{opened: first}
 	if len(groups) == 1 && include == nil {
-		p := c.wholePart(e, groups[0].Segment, groups[0].Stamp, !e.stamp().Valid)
+		g := groups[0]
+		// A stamp that is true but not tight may name a bucket beside the one that
+		// the keys are in, and brokers dispatch by it.
+		fits := e.stamp().Valid && g.Segment.BucketRange(g.Bucket).Covers(reroute.HashRange{Start: e.stamp().Min, End: e.stamp().Max})
+		p := c.wholePart(e, g.Segment, g.Stamp, !fits)
 		if p.size <= c.maxSize {
 			out.parts, out.outcome = []*part{p}, Outcome{outcomeWhole, "opened"}
 			return out

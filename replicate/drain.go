@@ -15,6 +15,7 @@ func (m *Machine) drain() {
 			if t.state == targetClaiming || t.state == targetEnded {
 				m.abandon(t)
 			}
+			m.flush(t)
 		}
 	}
 	m.progress()

@@ -19,6 +19,7 @@ const (
 	evEntry                              // Entry
 	evSealed                             // the source segment takes no more entries
 	evDrained                            // the sealed source segment's backlog is 0
+	evIdle                               // the source has nothing that is not copied
 	evAcked                              // Err: the last Ack was answered
 	evSourceClosed                       // Err: the source consumer died
 	evLayout                             // Layout: of the target

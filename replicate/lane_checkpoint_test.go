@@ -70,7 +70,7 @@ func TestNotFinished(t *testing.T) {
 	r := newRig(t, func(cfg *MachineConfig) { cfg.Sealed = true }).open(one(t)).on(evTick).want("probe")
 	r.on(evDrained).want("record epoch 1 frontier -1 clean finished").stored().want("close clean finished")
 	// A newer layout of the target is taken first.
-	r = newRig(t, nil).openOne().on(evSealed).layout(splitOne(t)).want("claim 1 gen 2").on(evDrained).want().state(Running)
+	newRig(t, nil).openOne().on(evSealed).layout(splitOne(t)).want("claim 1 gen 2").on(evDrained).want().state(Running)
 	// The source was lost meanwhile: the record does not say finished.
 	r = newRig(t, nil).open(one(t)).on(evSealed).on(evTick).want("probe").fails(evSourceClosed).on(evDrained).want().state(Settling)
 	r.stored().want("close clean: source consumer: connection lost")

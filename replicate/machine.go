@@ -99,14 +99,14 @@ func (m *Machine) Why() string {
 		return m.hold
 	case m.state == Waiting:
 		return "a parent segment is not finished"
+	case m.state == Recording, m.state == Settling && m.held:
+		return "writes its record"
+	case m.state == Parting:
+		return "awaits its last acknowledgement"
 	case m.state == Claiming, m.state > Claiming && m.state < Closed && !m.held:
 		return because("takes the checkpoint topic", m.trouble)
 	case m.state == Attaching:
 		return because("attaches to the source segment", m.cfg.Before)
-	case m.state == Recording, m.state == Settling:
-		return "writes its record"
-	case m.state == Parting:
-		return "awaits its last acknowledgement"
 	case m.state == Standby, m.state == Closed:
 		return ""
 	case m.missing != nil:

@@ -14,13 +14,13 @@ func TestRecordForm(t *testing.T) {
 		rec  Record
 		want string
 	}{
-		{Record{Epoch: 1, Frontier: noPosition(), Clean: true}, `{"v":1,"epoch":1,"frontier":{"Ledger":-1,"Entry":-1},"clean":true}`},
+		{Record{Epoch: 1, Frontier: noPosition(), Clean: true}, `{"v":1,"epoch":1,"frontier":"-1:-1","clean":true}`},
 		{Record{Epoch: 7, Frontier: Position{Ledger: 12, Entry: 5}, Finished: true, Floors: []Floor{
 			{Topic: "topic://public/default/t", TargetID: TargetID{Segment: 2, CreatedAtMs: 1700000000123}, Pos: Position{Ledger: 9, Entry: 1}, Fresh: true},
 			{Topic: "topic://public/default/t", TargetID: TargetID{Segment: 3, CreatedAtMs: 4}, Pos: noPosition()},
-		}}, `{"v":1,"epoch":7,"frontier":{"Ledger":12,"Entry":5},"finished":true,"floors":[` +
-			`{"topic":"topic://public/default/t","segment":2,"created_at_ms":1700000000123,"pos":{"Ledger":9,"Entry":1},"fresh":true},` +
-			`{"topic":"topic://public/default/t","segment":3,"created_at_ms":4,"pos":{"Ledger":-1,"Entry":-1}}]}`},
+		}}, `{"v":1,"epoch":7,"frontier":"12:5","finished":true,"floors":[` +
+			`{"topic":"topic://public/default/t","segment":2,"created_at_ms":1700000000123,"pos":"9:1","fresh":true},` +
+			`{"topic":"topic://public/default/t","segment":3,"created_at_ms":4,"pos":"-1:-1"}]}`},
 	} {
 		if got := string(row.rec.Encode()); got != row.want {
 			t.Errorf("got  %s\nwant %s", got, row.want)

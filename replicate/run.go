@@ -226,7 +226,7 @@ func (m *Machine) recut(moved []*part) {
 		c := m.cut.cut(m.layout, p.entry, p.indices)
 		if len(c.poison) > 0 && m.cfg.StopPoison {
 			m.stopAtPoison(p.entry, c.poison[0]) // it stays incomplete, and so do all after it
-			continue
+			return
 		}
 		p.entry.left--
 		m.take(p.entry, c)
@@ -263,7 +263,9 @@ func (m *Machine) recover() {
 	for _, f := range slices.Clone(m.record.Floors) {
 		switch s := m.layout.Segment(f.Segment); {
 		case activeIn(m.layout, f.TargetID):
-			m.target(s).see(f.Pos)
+			t := m.target(s)
+			t.inherited = true
+			t.see(f.Pos)
 		case m.wasClean || s == nil || s.CreatedAtMs != f.CreatedAtMs:
 			m.record.dropFloor(f.TargetID)
 		}

@@ -327,6 +327,7 @@ func (s *session) confirmIdle(ctx context.Context) {
 	now := time.Now()
 	if stats, err := s.source.Stats(ctx); err == nil && stats.Backlog == 0 {
 		s.lane.metrics.copiedTo(s.lane.name, now.UnixMilli())
+		s.box.post(Event{Kind: evIdle})
 	}
 }
 

@@ -70,6 +70,9 @@ func TestTableUnderTheModel(t *testing.T) {
 			t.Errorf("no event ever came in state %v", s)
 		}
 	}
+	for _, u := range watch.unnamed() {
+		t.Error(u)
+	}
 	for _, want := range []struct {
 		from State
 		on   EventKind

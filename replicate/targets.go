@@ -32,9 +32,12 @@ type target struct {
 	landed []landing
 	high   Position // the highest position seen here
 
-	trouble    error  // why it is claimed again, or could not be claimed yet
-	claimed    bool   // in this session
-	declaredBy uint64 // the version of the record that declares or proves the claim
+	trouble    error    // why it is claimed again, or could not be claimed yet
+	inherited  bool     // the record listed it when the lane was opened
+	pinned     bool     // its floor must not rise in this session
+	doubtful   uint64   // entries of a smaller order may be stored here without a receipt
+	low        Position // of the last part that the frontier has passed
+	declaredBy uint64   // the version of the record that declares or proves the claim
 }
 
 type landing struct {
@@ -50,7 +53,7 @@ func (m *Machine) target(seg *reroute.Segment) *target {
 	id := targetID(seg)
 	t := m.targets[id]
 	if t == nil {
-		t = &target{id: id, segment: seg, high: noPosition()}
+		t = &target{id: id, segment: seg, high: noPosition(), low: noPosition()}
 		m.targets[id] = t
 		m.claim(t)
 	}
@@ -83,9 +86,8 @@ func (m *Machine) onClaimed(ev Event) {
 	if t == nil {
 		return
 	}
-	t.claimed, t.trouble = true, nil
-	t.nextSeq, t.sent = ev.Seq, 0
-	t.state = targetDeclaring
+	t.suspend()
+	t.trouble, t.nextSeq, t.state = nil, ev.Seq, targetDeclaring
 	if m.record.floor(t.id) == nil {
 		m.record.Floors = append(m.record.Floors, Floor{Topic: m.cfg.TargetTopic, TargetID: t.id, Pos: ev.Pos, Fresh: true})
 	}
@@ -184,6 +186,9 @@ func (m *Machine) flush(t *target) {
 	if t.state != targetOpen || m.ending(t.id) {
 		return
 	}
+	if f := m.record.floor(t.id); f != nil && t.sent < len(t.queue) {
+		f.Fresh = false
+	}
 	for _, p := range t.queue[t.sent:] {
 		p.seq = t.nextSeq
 		t.nextSeq++
@@ -198,12 +203,22 @@ func (t *target) see(p Position) {
 	}
 }
 
-// abandon forgets what has no receipt: it may be stored, so the record is not clean.
+// abandon forgets what has no receipt: it may be stored, so the record is not
+// clean, and the floor stays where it is.
 func (m *Machine) abandon(t *target) {
 	if len(t.queue) > 0 {
-		m.abandoned = true
+		m.abandoned, t.pinned = true, true
 	}
 	t.state, t.sent, t.queue = targetEnded, 0, nil
+}
+
+// suspend keeps the floor below what may be stored without a receipt, until the
+// frontier has passed it.
+func (t *target) suspend() {
+	for _, p := range t.queue[:t.sent] {
+		t.doubtful = max(t.doubtful, p.entry.order+1)
+	}
+	t.sent = 0
 }
 
 // raise brings the floor of a target up to date: the last part of an entry at
@@ -211,22 +226,25 @@ func (m *Machine) abandon(t *target) {
 // it, the highest position seen, so that an idle lane pins nothing. It reports
 // whether the floor is needed no longer.
 func (m *Machine) raise(t *target) (over bool) {
-	f := m.record.floor(t.id)
-	if f == nil {
-		return t.state == targetEnded && len(t.queue) == 0
-	}
-	pos := f.Pos
 	for len(t.landed) > 0 && t.landed[0].order < m.entries.passed {
-		pos = t.landed[0].pos
+		if p := t.landed[0].pos; p.Compare(t.low) > 0 {
+			t.low = p
+		}
 		t.landed = t.landed[1:]
 	}
+	f := m.record.floor(t.id)
+	switch {
+	case f == nil:
+		return t.state == targetEnded && len(t.queue) == 0
+	case t.pinned, t.inherited && !m.wasClean, t.doubtful > m.entries.passed:
+		return false // something above the floor may be stored that nobody knows of
+	}
+	pos := t.low
 	if len(t.landed) == 0 && t.sent == 0 {
 		pos = t.high
 	}
 	if pos.Compare(f.Pos) > 0 {
 		f.Pos, f.Fresh = pos, false
 	}
-	// A record of a crashed holder may hide parts above its frontier in a
-	// segment that ended since: its floor stays.
-	return t.state == targetEnded && len(t.landed) == 0 && len(t.queue) == 0 && (t.claimed || m.wasClean)
+	return t.state == targetEnded && len(t.landed) == 0 && len(t.queue) == 0
 }

@@ -62,3 +62,15 @@ func parsePart(s string) (int64, error) {
 	}
 	return n, nil
 }
+
+// MarshalText gives the form of String.
+func (m MessageID) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads the form of String.
+func (m *MessageID) UnmarshalText(text []byte) error {
+	id, err := ParseMessageID(string(text))
+	if err == nil {
+		*m = id
+	}
+	return err
+}
