@@ -61,7 +61,7 @@ func TestTrapUnloadInALoop(t *testing.T) {
 	stop := s.every(1500*time.Millisecond, func(ctx context.Context) error {
 		return errors.Join(s.west.admin.Unload(ctx, s.namespace), s.east.admin.Unload(ctx, s.namespace))
 	})
-	<-time.After(byMode(s, 15*time.Second, 2*time.Minute))
+	<-time.After(byMode(s, 10*time.Second, 2*time.Minute))
 	stop()
 	s.must(load.Stop(s.within(time.Minute, "ending the load")))
 	s.verdict(reader, time.Minute, order.AtLeastOnce)
@@ -83,14 +83,23 @@ func TestTrapKilledWhileSplitting(t *testing.T) {
 		turn++
 		return s.reshape([]site{s.east, s.west}[turn%2], n, turn)
 	})
-	for range byMode(s, 8, 40) {
+	for range byMode(s, 6, 40) {
 		<-time.After(2 * time.Second)
 		d.Kill()
 		s.launch(d)
 	}
 	stop()
 	s.must(load.Stop(s.within(time.Minute, "ending the load")))
+	s.wakeReader()
 	s.verdict(reader, 2*time.Minute, order.AtLeastOnce)
+}
+
+// wakeReader makes the target's broker load its topics anew. It may have
+// forgotten to deliver the last entries of a sealed segment to a consumer that
+// waited at its end (observed, broker 5.0.1): the witness would wait for ever.
+func (s *scene) wakeReader() {
+	s.Helper()
+	s.must(s.west.admin.Unload(s.ctx, s.namespace))
 }
 
 // reshape splits an active segment, or merges two neighbours.
@@ -149,27 +158,41 @@ func TestTrapInstancesComeAndGo(t *testing.T) {
 	}
 	stop()
 	s.must(load.Stop(s.within(time.Minute, "ending the load")))
+	s.wakeReader()
 	s.verdict(reader, 2*time.Minute, order.AtLeastOnce)
 }
 
 // A backlog quota of the target is reached: a state with the reason, until it
 // is lifted.
 func TestTrapBacklogQuota(t *testing.T) {
+	if !shared.full {
+		t.Skip("the broker looks at quotas once a minute: in the full run")
+	}
 	s := newScene(t, 5*time.Minute)
 	n := s.create(s.east, "orders", 1, 1)
 	s.create(s.west, "orders", 1, 1)
 	s.must(s.west.admin.Subscribe(s.ctx, n, "asleep")) // nobody reads it
-	d := s.run(s.mapping("quota", s.east, s.west, "orders"))
+	d := s.run(s.mapping("full", s.east, s.west, "orders"))
 	quota := "namespaces/" + s.namespace + "/backlogQuota"
 	s.must(s.west.admin.Do(s.ctx, http.MethodPost, quota+"?backlogQuotaType=destination_storage",
 		map[string]any{"limitSize": 1, "limitTime": -1, "policy": "producer_exception"}, nil))
 	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 20, Rate: 300})
-	s.reason(d, "quota", `quota`)
+	s.patientReason(d, "full", `quota`)
 	s.healthy(d)
 	s.must(s.west.admin.Do(s.ctx, http.MethodDelete, quota+"?backlogQuotaType=destination_storage", nil, nil))
 	s.must(load.Stop(s.within(time.Minute, "ending the load")))
-	s.drained(end{s.east, n}, subscription("quota", s.west))
+	s.drained(end{s.east, n}, subscription("full", s.west))
 	s.terminate(d)
+}
+
+// patientReason is reason where a broker looks only once a minute.
+func (s *scene) patientReason(d *daemon.Daemon, what, why string) {
+	s.Helper()
+	_, err := d.WaitReason(s.within(2*time.Minute, "the reason in /readyz"), func(text string) bool {
+		return strings.Contains(strings.ToLower(text), why)
+	})
+	s.must(err)
+	s.reason(d, what, why)
 }
 
 // The record of the source subscription is deleted while geobridge runs: it is
@@ -186,16 +209,12 @@ func TestTrapSubscriptionDeleted(t *testing.T) {
 	remove := func() {
 		s.must(s.east.admin.Do(s.ctx, http.MethodDelete, "scalable/"+string(n)+"/subscriptions/"+sub, nil, nil))
 	}
-	remove()
-	s.must(rig.Poll(s.within(time.Minute, "recording it again"), 500*time.Millisecond, func() error {
-		subs, err := s.east.admin.Subscriptions(s.ctx, n)
-		if err == nil && subs[sub].Type != "STREAM" {
-			err = fmt.Errorf("it is %+v", subs[sub])
-		}
-		return err
-	}))
-	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "b", KeyPrefix: "b", Keys: 5, Count: 200, Rate: 1_000}, reader)
-	s.must(reader.WaitAll(s.within(time.Minute, "copying on")))
+	if s.suite.full {
+		remove()
+		s.recordedAgain(n, sub)
+		s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "b", KeyPrefix: "b", Keys: 5, Count: 200, Rate: 1_000}, reader)
+		s.must(reader.WaitAll(s.within(time.Minute, "copying on")))
+	}
 	s.terminate(d)
 	remove()
 	s.launch(d)
@@ -217,6 +236,7 @@ func TestTrapTwoDeployments(t *testing.T) {
 	s.create(s.west, "orders", 1, 1)
 	other := s.create(s.west, "elsewhere", 1, 1)
 	first := s.run(s.mapping("same", s.east, s.west, "orders"))
+	s.running(1, first) // it has the names: readiness comes earlier
 	reader := s.consume(s.west, n, 1)
 	mapping := map[string]any{"name": "same", "from": map[string]any{"cluster": s.east.name, "topic": n.Topic()},
 		"to": map[string]any{"cluster": s.west.name, "topic": other.Topic()}}
