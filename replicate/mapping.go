@@ -264,15 +264,16 @@ const protectionInterval = 30 * time.Second
 func (m *Mapping) watchProtection(ctx context.Context) {
 	t := time.NewTicker(protectionInterval)
 	defer t.Stop()
+	source := keepingWatch{side: m.env.Source, role: "source"}
+	target := keepingWatch{side: m.env.Target, role: "target"}
 	for {
+		m.checkSource(ctx)
+		source.check(ctx, m.env)
+		m.checkTarget(ctx, target.check(ctx, m.env))
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-		}
-		m.checkSource(ctx)
-		if m.policy.Guard {
-			m.checkTarget(ctx)
 		}
 	}
 }
@@ -293,7 +294,7 @@ func (m *Mapping) checkSource(ctx context.Context) {
 	env.metrics.setProtected(protectSource, err == nil)
 }
 
-func (m *Mapping) checkTarget(ctx context.Context) {
+func (m *Mapping) checkTarget(ctx context.Context, keeping Keeping) {
 	env := m.env
 	subs, err := env.Target.Admin.Subscriptions(ctx, env.Target.Topic)
 	if err != nil {
@@ -301,6 +302,14 @@ func (m *Mapping) checkTarget(ctx context.Context) {
 		return
 	}
 	guard := GuardName(env.Subscription)
+	kept := keeping.Retention
+	for name, s := range subs {
+		kept = kept || name != guard && s.Recorded
+	}
+	env.metrics.setProtected(protectTarget, kept)
+	if !m.policy.Guard {
+		return
+	}
 	env.metrics.setProtected(protectGuard, subs[guard].Recorded)
 	if !subs[guard].Recorded {
 		env.Log.Error("the guard is not recorded at the target any more: recording it again", "subscription", guard)
@@ -308,9 +317,4 @@ func (m *Mapping) checkTarget(ctx context.Context) {
 			env.Log.Warn("cannot record the guard", "error", err)
 		}
 	}
-	kept := false
-	for name, s := range subs {
-		kept = kept || name != guard && s.Recorded
-	}
-	env.metrics.setProtected(protectTarget, kept)
 }

@@ -19,6 +19,16 @@ type Subscription struct {
 	Backlog int64
 }
 
+// Keeping is what a namespace's policies do to stored entries.
+type Keeping struct {
+	Known      bool
+	Retention  bool          // acknowledged entries are kept for some time or size
+	TTL        time.Duration // entries of this age count as acknowledged; 0: never
+	QuotaLimit bool          // a backlog quota stops producers, or moves subscriptions
+
+	Deduplication bool
+}
+
 // Admin is what replicate needs of a cluster's admin REST. Safe for concurrent use.
 type Admin interface {
 	// RecordSubscription records a subscription; an existing one keeps its cursors.
@@ -27,6 +37,9 @@ type Admin interface {
 	SkipAll(ctx context.Context, topic, subscription string) error
 	// Subscriptions lists those of a scalable topic by name.
 	Subscriptions(ctx context.Context, topic string) (map[string]Subscription, error)
+	// Keeping is what a namespace keeps of its topics; Known is false where the
+	// credential may not ask.
+	Keeping(ctx context.Context, namespace string) (Keeping, error)
 	// ClusterName is Pulsar's own name of the cluster; empty: not permitted to ask.
 	ClusterName(ctx context.Context) (string, error)
 	// EnsureRegularTopic creates a persistent:// topic unless it exists.

@@ -79,6 +79,9 @@ type Policy struct {
 // source. Each step can be run again after a crash at any point.
 func (m *Mapping) prepare(ctx context.Context) error {
 	env := m.env
+	if err := m.checkProducerName(ctx); err != nil {
+		return err
+	}
 	if err := ensureOwnTopic(ctx, env.Target, env.CheckpointTopic); err != nil {
 		return err
 	}

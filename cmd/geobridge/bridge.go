@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +73,7 @@ func (b *bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *repli
 func (b *bridge) side(e config.Endpoint) replicate.Side {
 	cl := b.clusters[e.Cluster]
 	cache := layoutcache.New(layoutcache.Options{
-		Topic: e.Topic, Watcher: watcher{cl.client}, Namespace: cl.namespace(namespaceOf(e.Topic)), Logger: cl.log,
+		Topic: e.Topic, Watcher: watcher{cl.client}, Namespace: cl.namespace(replicate.NamespaceOf(e.Topic)), Logger: cl.log,
 	})
 	b.caches = append(b.caches, cache)
 	return replicate.Side{Cluster: cl.ClusterName, Topic: e.Topic, Client: cl.client, Admin: adminAdapter{cl.admin}, Layout: cache}
@@ -85,13 +84,7 @@ func (b *bridge) stateNamespace(topic string) string {
 	if b.cfg.State.Namespace != "" {
 		return b.cfg.State.Namespace
 	}
-	return namespaceOf(topic)
-}
-
-// namespaceOf returns tenant/namespace of topic://tenant/namespace/name.
-func namespaceOf(topic string) string {
-	path := strings.TrimPrefix(topic, "topic://")
-	return path[:strings.LastIndexByte(path, '/')]
+	return replicate.NamespaceOf(topic)
 }
 
 func (b *bridge) recordsOf(cluster, topic string) *replicate.Records {
@@ -187,6 +180,20 @@ func (a adminAdapter) Subscriptions(ctx context.Context, topic string) (map[stri
 		out[name] = replicate.Subscription{Recorded: s.Type == admin.TypeStream, Backlog: s.Backlog}
 	}
 	return out, err
+}
+
+func (a adminAdapter) Keeping(ctx context.Context, namespace string) (replicate.Keeping, error) {
+	p, err := a.NamespacePolicies(ctx, namespace)
+	if errors.Is(err, admin.ErrUnknown) {
+		return replicate.Keeping{}, nil
+	}
+	set := func(n *int64) bool { return n != nil && *n != 0 }
+	k := replicate.Keeping{Known: err == nil, Retention: set(p.RetentionMinutes) && set(p.RetentionMB), QuotaLimit: len(p.BacklogQuota) > 0,
+		Deduplication: p.Deduplication != nil && *p.Deduplication}
+	if p.TTLSeconds != nil {
+		k.TTL = time.Duration(*p.TTLSeconds) * time.Second
+	}
+	return k, err
 }
 
 // ClusterName is empty where the role may not ask.

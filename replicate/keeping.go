@@ -1,0 +1,63 @@
+package replicate
+
+import (
+	"context"
+	"strings"
+)
+
+// keepingWatch looks at what a side's namespace does to stored entries, and says
+// so once for each change.
+type keepingWatch struct {
+	side Side
+	role string // source or target
+	last Keeping
+	said bool
+}
+
+// check returns the policies; it is quiet about what it has said before.
+func (w *keepingWatch) check(ctx context.Context, env *Env) Keeping {
+	k, err := w.side.Admin.Keeping(ctx, NamespaceOf(w.side.Topic))
+	if err != nil {
+		env.Log.Warn("cannot see what the namespace keeps", "side", w.role, "error", err)
+		return w.last
+	}
+	if w.said && k == w.last {
+		return k
+	}
+	w.last, w.said = k, true
+	log := env.Log.With("side", w.role, "namespace", NamespaceOf(w.side.Topic))
+	if !k.Known {
+		log.Info("the namespace's TTL, retention and backlog quota are unknown: the credential may not read them")
+		return k
+	}
+	if k.TTL > 0 {
+		log.Warn("the namespace has a message TTL: what it expires before it is copied is lost, and it moves the guard", "ttl", k.TTL)
+	}
+	if k.QuotaLimit {
+		log.Warn("the namespace has a backlog quota: the subscriptions of geobridge count against it")
+	}
+	return k
+}
+
+// checkProducerName refuses producer_name: original where the target
+// deduplicates: after a crash it would take an application's own producer of
+// that name for a duplicate.
+func (m *Mapping) checkProducerName(ctx context.Context) error {
+	if !m.env.Rules.OriginalProducer {
+		return nil
+	}
+	k, err := m.env.Target.Admin.Keeping(ctx, NamespaceOf(m.env.Target.Topic))
+	if err != nil {
+		return err
+	}
+	if k.Deduplication {
+		return refusal{"producer_name: original is not for a target with deduplication on: leave it at suffix"}
+	}
+	return nil
+}
+
+// NamespaceOf returns tenant/namespace of topic://tenant/namespace/name.
+func NamespaceOf(topic string) string {
+	path := strings.TrimPrefix(topic, "topic://")
+	return path[:max(strings.LastIndexByte(path, '/'), 0)]
+}
