@@ -1,6 +1,9 @@
 package replicate
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // write sends the record as it stands; it returns the version.
 func (m *Machine) write() uint64 {
@@ -110,22 +113,43 @@ func (m *Machine) onTick(ev Event) {
 	}
 }
 
-// onIdle: all that the source ever held is at or before the frontier, so what an
-// earlier holder may have stored without knowing is, too.
-func (m *Machine) onIdle(Event) {
-	if m.idle() && !m.dirty && !m.writing && !m.wasClean {
-		m.wasClean, m.dirty = true, true
+// starvedProbes: a source that has a backlog and gives nothing is attached to
+// anew after so many answers in a row.
+const starvedProbes = 6
+
+// onBacklog hears what the source says it still has for the lane, while the lane
+// has nothing in flight.
+func (m *Machine) onBacklog(ev Event) {
+	switch {
+	case !m.idle() || m.dirty || m.writing || m.acks > 0 || m.pending != nil:
+		m.starved = 0 // it was asked too early
+	case ev.N > 0:
+		m.starve(ev.N)
+	case ev.Sealed:
+		m.record.Finished, m.result.Finished = true, true
+		m.finish()
+	case !m.wasClean:
+		// All that the source ever held is at or before the frontier, so what an
+		// earlier holder may have stored without knowing is, too.
+		m.wasClean, m.dirty, m.starved = true, true, 0
+	default:
+		m.starved = 0
 	}
 }
 
-// onDrained: the sealed segment's backlog is 0 while nothing is in flight.
-func (m *Machine) onDrained(Event) {
-	if len(m.entries.queue) > 0 || m.dirty || m.writing || m.pending != nil {
+// starve opens the lane anew when the broker does not deliver what it has: a
+// cursor that waited at the end while its segment was sealed may never be woken
+// (observed, broker 5.0.1).
+func (m *Machine) starve(backlog int64) {
+	limit := starvedProbes
+	if !m.sealed {
+		limit *= 4 // an open transaction looks the same, and they are seldom asked
+	}
+	if m.starved++; m.starved < limit {
 		return
 	}
-	m.record.Finished = true
-	m.result.Finished = true
-	m.finish()
+	m.result.Err = fmt.Errorf("the source has a backlog of %d and delivers nothing", backlog)
+	m.drain()
 }
 
 // onCheckpointLost: somebody may have deposed this holder; only the topic knows.

@@ -40,6 +40,9 @@ func (m *Machine) settle() {
 // stored, and nothing was left in doubt, now or by an earlier holder.
 func (m *Machine) finish() {
 	m.enter(Settling)
+	if m.record.Finished {
+		m.record.Floors = nil // nothing is above the frontier any more
+	}
 	m.record.Clean = m.wasClean && !m.abandoned && len(m.entries.queue) == 0 || m.record.Finished
 	m.writeNow()
 }

@@ -18,8 +18,7 @@ const (
 	evCheckpointLost                     // Err: the checkpoint producer died
 	evEntry                              // Entry
 	evSealed                             // the source segment takes no more entries
-	evDrained                            // the sealed source segment's backlog is 0
-	evIdle                               // the source has nothing that is not copied
+	evBacklog                            // N, Sealed: the source's own figure, asked for while nothing was in flight
 	evAcked                              // Err: the last Ack was answered
 	evSourceClosed                       // Err: the source consumer died
 	evLayout                             // Layout: of the target
@@ -48,6 +47,8 @@ type Event struct {
 	Seq    uint64
 	Pos    Position
 	Window int // bytes
+	N      int64
+	Sealed bool // the source segment was sealed when N was asked for
 	Entry  *entry
 	Record *Record
 	Layout *reroute.Layout
@@ -64,7 +65,7 @@ const (
 	efWriteRecord                       // Record → evRecordStored
 	efFlow                              // N permits
 	efAck                               // Pos → evAcked
-	efProbe                             // is the sealed segment's backlog 0? → evDrained, or nothing
+	efProbe                             // what is the sealed segment's backlog? → evBacklog
 	efClaim                             // Target, Segment, Gen → evClaimed, evEnded or evGone
 	efSend                              // Target, Part
 	efRelease                           // Target: close its producer

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
@@ -31,6 +32,7 @@ type guardHold struct {
 	consumer *pulsar.Consumer
 	closed   chan struct{}
 	acked    Position
+	failed   atomic.Bool // the last acknowledgement
 }
 
 func newGuard(env *Env) *guard {
@@ -113,12 +115,13 @@ func (g *guard) highest(id TargetID) Position {
 
 func (g *guard) ack(ctx context.Context, s *reroute.Segment, to Position) {
 	h := g.hold(ctx, s)
-	if h == nil || to.Compare(h.acked) <= 0 {
+	if h == nil || to.Compare(h.acked) <= 0 && !h.failed.Swap(false) {
 		return
 	}
 	h.acked = to
 	h.consumer.AckCumulative(to, func(err error) {
-		if err != nil {
+		if err = ackError(err); err != nil {
+			h.failed.Store(true)
 			g.log.Debug("guard not moved", "segment", s.ID, "to", to, "error", err)
 		}
 	})

@@ -3,6 +3,7 @@ package replicate
 import (
 	"context"
 	"strings"
+	"time"
 )
 
 // keepingWatch looks at what a side's namespace does to stored entries, and says
@@ -37,6 +38,23 @@ func (w *keepingWatch) check(ctx context.Context, env *Env) Keeping {
 		log.Warn("the namespace has a backlog quota: the subscriptions of geobridge count against it")
 	}
 	return k
+}
+
+// compactionInterval is how often geobridge's own topics are compacted.
+const compactionInterval = 5 * time.Minute
+
+// compact keeps geobridge's own topics short, and what they hold safe from a
+// TTL: the newest entry of each key survives the holding subscription's being
+// moved once a compaction has seen it (observed, broker 5.0.1).
+func (m *Mapping) compact(ctx context.Context) {
+	for _, own := range []struct {
+		admin Admin
+		topic string
+	}{{m.env.Target.Admin, m.env.CheckpointTopic}, {m.env.Source.Admin, m.env.ParkingTopic}} {
+		if err := own.admin.CompactTopic(ctx, own.topic); err != nil && ctx.Err() == nil {
+			m.env.Log.Info("cannot compact: it grows, and a TTL of its namespace would forget it", "topic", own.topic, "error", err)
+		}
+	}
 }
 
 // checkProducerName refuses producer_name: original where the target

@@ -1,6 +1,10 @@
 package replicate
 
-import "testing"
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+)
 
 // A lost checkpoint producer is taken again; the record on its way is written
 // again; the lane copies on meanwhile, but acknowledges nothing.
@@ -53,14 +57,14 @@ func TestCheckpointLostTwice(t *testing.T) {
 // A sealed segment is finished when it is drained, copied, recorded and acknowledged.
 func TestFinished(t *testing.T) {
 	r := newRig(t, nil).openOne().on(evSealed).on(evTick).want()
-	r.on(evDrained).want().state(Running) // in flight
-	r.receipt(1, 1, 1, 6).on(evDrained).want().state(Running)
-	r.on(evTick).want("record epoch 1 frontier 0 1@6").on(evTick).want().on(evDrained).want().state(Running)
+	r.drained().want().state(Running) // in flight
+	r.receipt(1, 1, 1, 6).drained().want().state(Running)
+	r.on(evTick).want("record epoch 1 frontier 0 1@6").on(evTick).want().drained().want().state(Running)
 	r.stored().want("ack 0").on(evTick).want()
 	r.on(evAcked).on(evTick).want("probe")
-	r.give(1, leftKey()).want("send 1 gen 1 seq 2: 1[*]").on(evDrained).want().state(Running) // an old answer
+	r.give(1, leftKey()).want("send 1 gen 1 seq 2: 1[*]").drained().want().state(Running) // an old answer
 	r.receipt(1, 1, 2, 7).on(evTick).stored().want("ack 1").on(evAcked).on(evTick).want("probe")
-	r.on(evDrained).want("record epoch 1 frontier 1 clean finished 1@7").state(Settling)
+	r.drained().want("record epoch 1 frontier 1 clean finished").state(Settling)
 	r.stored().want("close clean finished").state(Closed)
 }
 
@@ -68,10 +72,40 @@ func TestNotFinished(t *testing.T) {
 	// Not sealed, or sealed and nothing read yet: only the second is asked for.
 	newRig(t, nil).open(one(t)).on(evTick).want()
 	r := newRig(t, func(cfg *MachineConfig) { cfg.Sealed = true }).open(one(t)).on(evTick).want("probe")
-	r.on(evDrained).want("record epoch 1 frontier -1 clean finished").stored().want("close clean finished")
+	r.drained().want("record epoch 1 frontier -1 clean finished").stored().want("close clean finished")
 	// A newer layout of the target is taken first.
-	newRig(t, nil).openOne().on(evSealed).layout(splitOne(t)).want("claim 1 gen 2").on(evDrained).want().state(Running)
+	newRig(t, nil).openOne().on(evSealed).layout(splitOne(t)).want("claim 1 gen 2").drained().want().state(Running)
 	// The source was lost meanwhile: the record does not say finished.
-	r = newRig(t, nil).open(one(t)).on(evSealed).on(evTick).want("probe").fails(evSourceClosed).on(evDrained).want().state(Settling)
+	r = newRig(t, nil).open(one(t)).on(evSealed).on(evTick).want("probe").fails(evSourceClosed).drained().want().state(Settling)
 	r.stored().want("close clean: source consumer: connection lost")
+}
+
+// An answer that was asked for before the seal says nothing of what came until it.
+func TestNotFinishedByAnOldAnswer(t *testing.T) {
+	r := newRig(t, nil).open(one(t)).on(evSealed)
+	r.step(Event{Kind: evBacklog}).want().state(Running)
+}
+
+// A broker may forget to wake a cursor at the end of a segment that is sealed:
+// what it has and does not deliver is asked for by a new session.
+func TestStarved(t *testing.T) {
+	r := newRig(t, nil).open(one(t)).on(evSealed)
+	has := Event{Kind: evBacklog, N: 2, Sealed: true}
+	for range starvedProbes - 1 {
+		r.step(has).want().state(Running)
+	}
+	r.giveEntry(0, single(t, func(md *outer) { md.ReplicatedFrom = proto.String("north") })).want()
+	r.on(evTick).stored().on(evAcked)
+	for range starvedProbes - 1 {
+		r.step(has).want().state(Running)
+	}
+	r.step(has).want("record epoch 1 frontier 0 clean").stored()
+	r.want("close clean: the source has a backlog of 2 and delivers nothing")
+
+	// An active segment may wait for an open transaction: it gets more time.
+	r = newRig(t, nil).open(one(t))
+	for range 4*starvedProbes - 1 {
+		r.step(Event{Kind: evBacklog, N: 2}).want().state(Running)
+	}
+	r.step(Event{Kind: evBacklog, N: 2}).state(Settling)
 }

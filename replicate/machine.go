@@ -55,6 +55,7 @@ type Machine struct {
 	parking     int   // poison without receipt
 	parkTrouble error // why it could not be parked yet
 	abandoned   bool
+	starved     int // answers in a row that speak of a backlog while nothing comes
 	result      Result
 
 	// the target

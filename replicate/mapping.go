@@ -20,6 +20,8 @@ type Mapping struct {
 	policy  Policy
 	watcher layoutcache.Watcher // of the source cluster
 
+	incarnation uint64 // of the source that the lanes serve
+
 	mu      sync.Mutex
 	layouts map[string]*reroute.Layout // last seen by cluster, to count changes
 }
@@ -84,7 +86,7 @@ func (m *Mapping) beating() (end func()) {
 
 // until tries a step for ever, with the reason in the status.
 func (m *Mapping) until(ctx context.Context, step func(context.Context) error) bool {
-	wait := newBackoff()
+	wait, last := newBackoff(), ""
 	for ctx.Err() == nil {
 		err := step(ctx)
 		if err == nil {
@@ -93,15 +95,27 @@ func (m *Mapping) until(ctx context.Context, step func(context.Context) error) b
 		if ctx.Err() != nil {
 			break
 		}
-		state := ShowStalled
-		if errors.As(err, new(refusal)) {
-			state = ShowFailed
+		m.show(waitState(err), err.Error())
+		if reason := err.Error(); reason != last {
+			last = reason
+			m.env.Log.Warn("mapping waits", "reason", reason)
 		}
-		m.show(state, err.Error())
-		m.env.Log.Warn("mapping waits", "reason", err)
 		pause(ctx, wait.NextBackOff())
 	}
 	return false
+}
+
+// errNotYet: nobody has answered yet, so there is nothing to show but a start.
+var errNotYet = errors.New("not known yet")
+
+func waitState(err error) string {
+	switch {
+	case errors.Is(err, errNotYet):
+		return ShowStarting
+	case errors.As(err, new(refusal)):
+		return ShowFailed
+	}
+	return ShowStalled
 }
 
 func (m *Mapping) show(state, reason string) { m.env.Board.Mapping(m.env.Mapping, state, reason) }
@@ -143,7 +157,7 @@ func (m *Mapping) topicsExist(context.Context) error {
 			if snap.Err != nil {
 				return fmt.Errorf("layout of %s on cluster %s: %w", side.Topic, side.Cluster, snap.Err)
 			}
-			return fmt.Errorf("layout of %s on cluster %s is not known yet", side.Topic, side.Cluster)
+			return fmt.Errorf("layout of %s on cluster %s: %w", side.Topic, side.Cluster, errNotYet)
 		}
 	}
 	return nil
@@ -190,6 +204,7 @@ func (m *Mapping) lanes(ctx, hard context.Context) error {
 		case <-ctx.Done():
 		case <-news:
 		case <-finished:
+		case <-time.After(beatInterval):
 		}
 	}
 	return group.Wait()
@@ -203,6 +218,9 @@ func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running
 		m.show(ShowStalled, fmt.Sprintf("source topic %s does not exist on cluster %s", m.env.Source.Topic, m.env.Source.Cluster))
 	}
 	if snap.Layout == nil {
+		return
+	}
+	if !m.recordAgain(ctx, snap.Incarnation) {
 		return
 	}
 	m.env.Board.ClearMapping(m.env.Mapping)
@@ -225,6 +243,23 @@ func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running
 			close(r.lane.parentsDone)
 		}
 	}
+}
+
+// recordAgain records the subscription on a source topic that was deleted and
+// created again, before any lane attaches to it; false: not yet.
+func (m *Mapping) recordAgain(ctx context.Context, incarnation uint64) bool {
+	if incarnation == m.incarnation {
+		return true
+	}
+	if m.incarnation != 0 {
+		if err := m.env.Source.Admin.RecordSubscription(ctx, m.env.Source.Topic, m.env.Subscription); err != nil {
+			m.show(ShowStalled, fmt.Sprintf("the source topic was created again, and the subscription cannot be recorded: %v", err))
+			return false
+		}
+		m.env.Log.Warn("the source topic was created again: the subscription is recorded on it")
+	}
+	m.incarnation = incarnation
+	return true
 }
 
 func (m *Mapping) start(ctx, hard context.Context, s *reroute.Segment, group *errgroup.Group) *running {
@@ -266,7 +301,12 @@ func (m *Mapping) watchProtection(ctx context.Context) {
 	defer t.Stop()
 	source := keepingWatch{side: m.env.Source, role: "source"}
 	target := keepingWatch{side: m.env.Target, role: "target"}
+	compacted := time.Time{}
 	for {
+		if time.Since(compacted) > compactionInterval {
+			m.compact(ctx)
+			compacted = time.Now()
+		}
 		m.checkSource(ctx)
 		source.check(ctx, m.env)
 		m.checkTarget(ctx, target.check(ctx, m.env))

@@ -42,6 +42,8 @@ type Admin interface {
 	Keeping(ctx context.Context, namespace string) (Keeping, error)
 	// ClusterName is Pulsar's own name of the cluster; empty: not permitted to ask.
 	ClusterName(ctx context.Context) (string, error)
+	// CompactTopic starts the compaction of a regular topic.
+	CompactTopic(ctx context.Context, topic string) error
 	// EnsureRegularTopic creates a persistent:// topic unless it exists.
 	EnsureRegularTopic(ctx context.Context, topic string) error
 }

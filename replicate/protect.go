@@ -104,7 +104,22 @@ func (m *Mapping) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return m.ensureSubscription(ctx, sub.Recorded)
+	if err := m.ensureSubscription(ctx, sub.Recorded); err != nil {
+		return err
+	}
+	return m.markSubscribed(ctx)
+}
+
+// markSubscribed repeats the genesis on the checkpoint topic, with the word that
+// the subscription exists from now on.
+func (m *Mapping) markSubscribed(ctx context.Context) error {
+	env, g := m.env, m.genesis()
+	known, err := findGenesis(ctx, env.Target.Client, env.CheckpointTopic, g.Key())
+	if err != nil || known != nil && known.Subscribed {
+		return err
+	}
+	g.Subscribed = true
+	return m.writeGenesis(ctx, env.Target.Client, env.CheckpointTopic, g)
 }
 
 // agreeOnGenesis writes the genesis of a new mapping at both ends, and refuses
@@ -129,10 +144,10 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) error {
 		return refusal{fmt.Sprintf("subscription %s exists at the source, but the record of how it began is missing on %s: give this mapping a new subscription, or delete the old one if nothing needs it",
 			mine.Subscription, missingOn(atSource, m.env))}
 	}
-	if !subscribed && atTarget != nil {
-		if err := m.neverCopied(ctx); err != nil {
-			return err
-		}
+	if !subscribed && atTarget != nil && atTarget.Subscribed {
+		// Never start over silently.
+		return refusal{fmt.Sprintf("subscription %s was there once and is gone from the source: what was published since may be lost; give this mapping a new subscription to start over",
+			mine.Subscription)}
 	}
 	if atSource == nil {
 		if err := m.writeGenesis(ctx, m.env.Source.Client, m.env.ParkingTopic, mine); err != nil {
@@ -143,28 +158,6 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) error {
 		return m.writeGenesis(ctx, m.env.Target.Client, m.env.CheckpointTopic, mine)
 	}
 	return nil
-}
-
-// neverCopied refuses to start over silently: where a lane has a record, its
-// subscription was there once.
-func (m *Mapping) neverCopied(ctx context.Context) error {
-	lanes, snap := map[string]bool{}, m.env.Source.Layout.Snapshot()
-	if snap.Layout == nil {
-		return fmt.Errorf("source topic %s does not exist any more", m.env.Source.Topic)
-	}
-	for _, s := range snap.Layout.Segments() {
-		lanes[m.env.laneID(s.ID, s.CreatedAtMs).Name()] = true
-	}
-	copied := false
-	err := scan(ctx, m.env.Target.Client, m.env.CheckpointTopic, func(key string, _ []byte) bool {
-		copied = lanes[key]
-		return !copied
-	})
-	if err == nil && copied {
-		return refusal{fmt.Sprintf("subscription %s was copied from before and is gone from the source: what was published since may be lost; give this mapping a new subscription to start over",
-			m.env.Subscription)}
-	}
-	return err
 }
 
 func missingOn(atSource *Genesis, env *Env) string {
@@ -183,7 +176,8 @@ func (m *Mapping) genesis() Genesis {
 }
 
 // findGenesis returns the first genesis under the key: of two that were written
-// at once, the one that the topic holds first counts.
+// at once, the one that the topic holds first counts. It is Subscribed if any of
+// them says so.
 func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) (*Genesis, error) {
 	var found *Genesis
 	var bad error
@@ -192,8 +186,15 @@ func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) 
 			return true
 		}
 		g, err := DecodeGenesis(value)
-		found, bad = &g, err
-		return false
+		if err != nil {
+			bad = err
+			return false
+		}
+		if found == nil {
+			found = &g
+		}
+		found.Subscribed = found.Subscribed || g.Subscribed
+		return true
 	})
 	if err == nil {
 		err = bad

@@ -96,6 +96,8 @@ type Genesis struct {
 	Target       Ref    `json:"target"`
 	Mapping      string `json:"mapping"`
 	CreatedMs    int64  `json:"created_ms"`
+	// Subscribed: the subscription exists since, so one that is missing was deleted.
+	Subscribed bool `json:"subscribed,omitempty"`
 }
 
 // Ref names a topic of a cluster.

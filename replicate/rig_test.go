@@ -156,6 +156,7 @@ func resultText(res Result) string {
 
 func (r *rig) layout(l *reroute.Layout) *rig { return r.step(Event{Kind: evLayout, Layout: l}) }
 func (r *rig) stored() *rig                  { return r.step(Event{Kind: evRecordStored}) }
+func (r *rig) drained() *rig                 { return r.step(Event{Kind: evBacklog, Sealed: true}) }
 func (r *rig) on(k EventKind) *rig           { return r.step(Event{Kind: k}) }
 func (r *rig) fails(k EventKind) *rig        { return r.step(Event{Kind: k, Err: errLost}) }
 

@@ -23,6 +23,7 @@ func (m *Machine) onEntry(ev Event) {
 		m.refill()
 		return
 	}
+	m.starved = 0
 	m.entries.push(e)
 	m.progress()
 }

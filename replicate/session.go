@@ -136,7 +136,7 @@ func (s *session) apply(ef Effect) {
 	case efAck:
 		s.source.AckCumulative(ef.Pos, func(err error) { s.box.post(Event{Kind: evAcked, Err: ackError(err)}) })
 	case efProbe:
-		s.ask(s.probe)
+		s.ask()
 	case efClaim:
 		s.claimTarget(ef)
 	case efSend:
@@ -244,24 +244,24 @@ func (e sourceEvents) Closed(err error) {
 	e.s.box.post(Event{Kind: evSourceClosed, Err: err})
 }
 
-// ask runs a question to the broker, unless the last one has no answer yet.
-func (s *session) ask(question func(context.Context)) {
+// ask asks the source what it still has for the lane, unless the last question
+// has no answer yet.
+func (s *session) ask() {
 	if s.asking {
 		return
 	}
 	s.asking = true
+	sealed, now := s.machine.sealed, time.Now()
 	s.op(func(ctx context.Context) {
-		question(ctx)
-		s.box.put(letter{ev: Event{Kind: evNothing}, do: func() { s.asking = false }})
+		stats, err := s.source.Stats(ctx)
+		l := letter{ev: Event{Kind: evBacklog, N: stats.Backlog, Sealed: sealed}, do: func() { s.asking = false }}
+		if err != nil {
+			l.ev = Event{Kind: evNothing}
+		} else if stats.Backlog == 0 {
+			s.lane.metrics.copiedTo(s.lane.name, now.UnixMilli())
+		}
+		s.box.put(l)
 	})
-}
-
-// probe asks whether the sealed source segment was read to its end.
-func (s *session) probe(ctx context.Context) {
-	stats, err := s.source.Stats(ctx)
-	if err == nil && stats.Backlog == 0 {
-		s.box.post(Event{Kind: evDrained})
-	}
 }
 
 // onLayout is told of the target's layouts, by the cache's goroutine.
@@ -318,16 +318,7 @@ const idleTicks = 5
 func (s *session) onTick() {
 	s.lane.publish(s.machine)
 	if s.ticks++; s.ticks%idleTicks == 0 && s.machine.idle() {
-		s.ask(s.confirmIdle)
-	}
-}
-
-// confirmIdle: an empty backlog means that all that was published by now is copied.
-func (s *session) confirmIdle(ctx context.Context) {
-	now := time.Now()
-	if stats, err := s.source.Stats(ctx); err == nil && stats.Backlog == 0 {
-		s.lane.metrics.copiedTo(s.lane.name, now.UnixMilli())
-		s.box.post(Event{Kind: evIdle})
+		s.ask()
 	}
 }
 

@@ -51,8 +51,7 @@ func table() []row {
 		{[]State{Waiting, Claiming}, evInactive, (*Machine).leave, []State{Closed}},
 		{[]State{Recording, Recovering, Running}, evInactive, (*Machine).onHandOver, []State{Draining, Settling}},
 		{[]State{Running}, evEntry, (*Machine).onEntry, []State{Draining, Settling}},
-		{[]State{Running}, evIdle, (*Machine).onIdle, nil},
-		{[]State{Running}, evDrained, (*Machine).onDrained, []State{Settling}},
+		{[]State{Running}, evBacklog, (*Machine).onBacklog, []State{Settling}},
 		{allButClosed(), evSealed, (*Machine).onSealed, nil},
 		{allButClosed(), evSourceClosed, (*Machine).onSourceClosed, []State{Draining, Settling, Closed}},
 

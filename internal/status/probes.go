@@ -70,7 +70,7 @@ func settled(r Report) bool {
 		}
 	}
 	for _, m := range r.Mappings {
-		if m.State != Running && m.State != Standby && m.Reason == "" {
+		if m.State == Starting || m.State != Running && m.State != Standby && m.Reason == "" {
 			return false
 		}
 	}
