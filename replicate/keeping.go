@@ -79,3 +79,70 @@ func NamespaceOf(topic string) string {
 	path := strings.TrimPrefix(topic, "topic://")
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }
+
+// protectionInterval is how often the protections are looked at again.
+const protectionInterval = 30 * time.Second
+
+// watchProtection records what an operator or an accident removed.
+func (m *Mapping) watchProtection(ctx context.Context) {
+	t := time.NewTicker(protectionInterval)
+	defer t.Stop()
+	source := keepingWatch{side: m.env.Source, role: "source"}
+	target := keepingWatch{side: m.env.Target, role: "target"}
+	compacted := time.Time{}
+	for {
+		if time.Since(compacted) > compactionInterval {
+			m.compact(ctx)
+			compacted = time.Now()
+		}
+		m.checkSource(ctx)
+		source.check(ctx, m.env)
+		m.checkTarget(ctx, target.check(ctx, m.env))
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (m *Mapping) checkSource(ctx context.Context) {
+	env := m.env
+	subs, err := env.Source.Admin.Subscriptions(ctx, env.Source.Topic)
+	if err != nil {
+		env.Log.Warn("cannot see whether the subscription is still recorded", "error", err)
+		return
+	}
+	sub := subs[env.Subscription]
+	env.metrics.lagEntries.Set(float64(sub.Backlog))
+	if !sub.Recorded {
+		env.Log.Error("the subscription is not recorded at the source any more: recording it again", "subscription", env.Subscription)
+		err = env.Source.Admin.RecordSubscription(ctx, env.Source.Topic, env.Subscription)
+	}
+	env.metrics.setProtected(protectSource, err == nil)
+}
+
+func (m *Mapping) checkTarget(ctx context.Context, keeping Keeping) {
+	env := m.env
+	subs, err := env.Target.Admin.Subscriptions(ctx, env.Target.Topic)
+	if err != nil {
+		env.Log.Warn("cannot see what keeps the target's data", "error", err)
+		return
+	}
+	guard := GuardName(env.Subscription)
+	kept := keeping.Retention
+	for name, s := range subs {
+		kept = kept || name != guard && s.Recorded
+	}
+	env.metrics.setProtected(protectTarget, kept)
+	if !m.policy.Guard {
+		return
+	}
+	env.metrics.setProtected(protectGuard, subs[guard].Recorded)
+	if !subs[guard].Recorded {
+		env.Log.Error("the guard is not recorded at the target any more: recording it again", "subscription", guard)
+		if err := m.ensureGuard(ctx); err != nil {
+			env.Log.Warn("cannot record the guard", "error", err)
+		}
+	}
+}
