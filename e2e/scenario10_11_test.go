@@ -33,7 +33,7 @@ func TestScenario10StartLatest(t *testing.T) {
 	s.running(2, d)
 	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 50, Count: 2_000, Rate: 2_000}, reader)
 	s.must(live.Stop(s.within(time.Minute, "ending the load")))
-	s.settle(reader, time.Minute)
+	s.settle(reader, time.Minute, order.Once)
 	s.suffixes(reader, during)
 	report := reader.Report()
 	t.Log(report)
