@@ -34,8 +34,9 @@ e2e-full: build ## the long versions of the scenarios
 	GEOBRIDGE_E2E_BINARY=$(CURDIR)/bin/geobridge GEOBRIDGE_E2E_FULL=1 \
 	  $(GO) test -tags e2e -count=1 -timeout 180m -v ./e2e $(E2E_ARGS)
 
-bench: build ## run the benchmarks
+bench: build ## run the benchmarks; the last one needs what make e2e needs
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) run ./bench
 
 lint: ## run the linters
 	$(GOLANGCI) run ./...

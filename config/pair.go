@@ -55,6 +55,7 @@ func (c *Config) SelectPair(flag string) (Pair, error) {
 
 func (c *Config) parsePair(flag string) (Pair, error) {
 	a, b, found := strings.Cut(flag, ",")
+	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
 	if !found || a == b {
 		return Pair{}, errors.New("--pair must name two clusters, like --pair east,west")
 	}
@@ -63,7 +64,15 @@ func (c *Config) parsePair(flag string) (Pair, error) {
 			return Pair{}, fmt.Errorf("--pair names an unknown cluster %s: %s", quote(key), clusterKeys(c.Clusters))
 		}
 	}
-	return newPair(a, b), nil
+	p := newPair(a, b)
+	if pairs := c.Pairs(); len(pairs) > 0 && !slices.Contains(pairs, p) {
+		var have []string
+		for _, other := range pairs {
+			have = append(have, other.String())
+		}
+		return Pair{}, fmt.Errorf("no mapping is between the clusters of --pair %s: the mappings are between %s", p, strings.Join(have, " and "))
+	}
+	return p, nil
 }
 
 // MappingsOf returns the mappings between the clusters of p, in either direction.

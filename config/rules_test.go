@@ -181,6 +181,7 @@ func TestPairs(t *testing.T) {
 		{"three, nothing mapped", three, nil, "", Pair{}, "one process serves one pair of clusters: choose it by --pair A,B; the clusters are a, b, c"},
 		{"more", three, []Mapping{m("c", "a"), m("a", "b")}, "", Pair{}, "one process serves one pair of clusters, and the mappings are of more: choose one of --pair a,b, --pair a,c"},
 		{"chosen", three, []Mapping{m("c", "a"), m("a", "b")}, "b,a", Pair{"a", "b"}, ""},
+		{"nothing between", three, []Mapping{m("c", "a"), m("a", "b")}, "b, c", Pair{}, "no mapping is between the clusters of --pair b,c: the mappings are between a,b and a,c"},
 		{"unknown", three, nil, "a,x", Pair{}, `--pair names an unknown cluster "x": the clusters are a, b, c`},
 		{"one only", three, nil, "a", Pair{}, "--pair must name two clusters, like --pair east,west"},
 		{"twice", three, nil, "a,a", Pair{}, "--pair must name two clusters, like --pair east,west"},

@@ -132,9 +132,14 @@ func (m *Mapping) checkTarget(ctx context.Context, keeping Keeping) {
 	guard := GuardName(env.Subscription)
 	kept := keeping.Retention
 	for name, s := range subs {
-		kept = kept || name != guard && s.Recorded
+		kept = kept || s.Recorded && !strings.HasPrefix(name, "geobridge.") && !strings.HasPrefix(name, "geobridge-guard.")
 	}
 	env.metrics.setProtected(protectTarget, kept)
+	if !kept && !m.unkept {
+		env.Log.Warn("nothing keeps what is copied: no application has a subscription on the target topic, and its namespace has no retention",
+			"topic", env.Target.Topic, "cluster", env.Target.Key)
+	}
+	m.unkept = !kept
 	if !m.policy.Guard {
 		return
 	}

@@ -74,7 +74,7 @@ func (l *Lane) Run(ctx, hard context.Context) error {
 			return nil
 		}
 		l.remember(res)
-		l.log.Info("lane opens again", "clean", res.Clean, "cause", res.Err)
+		l.log.Info("lane opens again", "clean", res.Clean, "cause", cause(res))
 		if time.Since(start) > healthyAfter || res.Err == nil {
 			wait.Reset()
 		}
@@ -126,6 +126,14 @@ func (l *Lane) remember(res Result) {
 	l.tries++
 }
 
+// cause says why a session ended that is not the last one.
+func cause(res Result) string {
+	if res.Err != nil {
+		return res.Err.Error()
+	}
+	return "another instance is active"
+}
+
 func (l *Lane) beat() { l.env.Board.Tick(l.name) }
 
 // show publishes where the lane stands, when that has changed.
@@ -133,8 +141,8 @@ func (l *Lane) show(m *Machine) {
 	st := LaneStatus{State: showState(m), Reason: m.Why(), Segment: l.segment.ID, Range: l.segment.Range.String()}
 	if st.State != l.shown.State || st.Reason != l.shown.Reason {
 		level := slog.LevelInfo
-		if st.Reason == "" {
-			level = slog.LevelDebug
+		if st.Reason == "" && st.State == ShowStarting {
+			level = slog.LevelDebug // the reason follows at once
 		}
 		l.log.Log(context.Background(), level, "lane", "state", st.State, "reason", st.Reason)
 		if st.State == ShowStandby {

@@ -21,6 +21,7 @@ type Mapping struct {
 	watcher layoutcache.Watcher // of the source cluster
 
 	incarnation uint64 // of the source that the lanes serve
+	unkept      bool   // nothing keeps what the target is given; it was said
 
 	mu      sync.Mutex
 	layouts map[string]*reroute.Layout // last seen by cluster, to count changes
@@ -29,7 +30,7 @@ type Mapping struct {
 // NewMapping returns a mapping; Run does the work. Clients, caches and the view
 // of the checkpoint topic are run by the caller.
 func NewMapping(env *Env, policy Policy, watcher layoutcache.Watcher, metrics *Metrics) *Mapping {
-	env.metrics = metrics.forMapping(env.Mapping, env.Source.Cluster, env.Target.Cluster)
+	env.metrics = metrics.forMapping(env.Mapping, env.Source.Key, env.Target.Key)
 	env.Log = env.Log.With("mapping", env.Mapping)
 	return &Mapping{env: env, policy: policy, watcher: watcher, layouts: map[string]*reroute.Layout{}}
 }
@@ -43,9 +44,10 @@ func (m *Mapping) Run(ctx, hard context.Context) error {
 	if !m.until(ctx, m.connect) || !m.until(ctx, m.topicsExist) || !m.until(ctx, m.prepare) {
 		return nil // stopped before anything was begun
 	}
+	m.env.Log.Info("mapping runs")
 	m.env.Board.ClearMapping(name)
-	defer m.env.Source.Layout.Subscribe(m.countLayouts(m.env.Source.Cluster))()
-	defer m.env.Target.Layout.Subscribe(m.countLayouts(m.env.Target.Cluster))()
+	defer m.env.Source.Layout.Subscribe(m.countLayouts(m.env.Source.Key))()
+	defer m.env.Target.Layout.Subscribe(m.countLayouts(m.env.Target.Key))()
 
 	// What serves the lanes lives on while they drain.
 	serve, end := context.WithCancel(hard)
@@ -98,7 +100,11 @@ func (m *Mapping) until(ctx context.Context, step func(context.Context) error) b
 		m.show(waitState(err), err.Error())
 		if reason := err.Error(); reason != last {
 			last = reason
-			m.env.Log.Warn("mapping waits", "reason", reason)
+			if errors.As(err, new(refusal)) {
+				m.env.Log.Error("mapping refused", "reason", reason)
+			} else {
+				m.env.Log.Warn("mapping waits", "reason", reason)
+			}
 		}
 		pause(ctx, wait.NextBackOff())
 	}
@@ -126,11 +132,11 @@ const sendMargin = 2 << 10
 
 func (m *Mapping) connect(ctx context.Context) error {
 	if _, err := m.env.Source.Client.Connect(ctx); err != nil {
-		return fmt.Errorf("source cluster %s: %w", m.env.Source.Cluster, err)
+		return fmt.Errorf("source cluster %s: %w", m.env.Source.Key, err)
 	}
 	info, err := m.env.Target.Client.Connect(ctx)
 	if err != nil {
-		return fmt.Errorf("target cluster %s: %w", m.env.Target.Cluster, err)
+		return fmt.Errorf("target cluster %s: %w", m.env.Target.Key, err)
 	}
 	m.env.maxSize = info.MaxMessageSize - sendMargin
 	return errors.Join(nameAgrees(ctx, m.env.Source), nameAgrees(ctx, m.env.Target))
@@ -140,10 +146,10 @@ func (m *Mapping) connect(ctx context.Context) error {
 func nameAgrees(ctx context.Context, side Side) error {
 	name, err := side.Admin.ClusterName(ctx)
 	if err != nil {
-		return fmt.Errorf("name of cluster %s: %w", side.Cluster, err)
+		return fmt.Errorf("name of cluster %s: %w", side.Key, err)
 	}
 	if name != "" && name != side.Cluster {
-		return refusal{fmt.Sprintf("the cluster configured as %q calls itself %q: set its cluster_name", side.Cluster, name)}
+		return refusal{fmt.Sprintf("cluster %s is configured with the cluster_name %q and calls itself %q: set its cluster_name", side.Key, side.Cluster, name)}
 	}
 	return nil
 }
@@ -152,12 +158,12 @@ func (m *Mapping) topicsExist(context.Context) error {
 	for _, side := range []Side{m.env.Source, m.env.Target} {
 		switch snap := side.Layout.Snapshot(); snap.State {
 		case layoutcache.Missing:
-			return fmt.Errorf("topic %s does not exist on cluster %s: create it", side.Topic, side.Cluster)
+			return fmt.Errorf("topic %s does not exist on cluster %s: create it as a scalable topic", side.Topic, side.Key)
 		case layoutcache.Unknown:
 			if snap.Err != nil {
-				return fmt.Errorf("layout of %s on cluster %s: %w", side.Topic, side.Cluster, snap.Err)
+				return fmt.Errorf("layout of %s on cluster %s: %w", side.Topic, side.Key, snap.Err)
 			}
-			return fmt.Errorf("layout of %s on cluster %s: %w", side.Topic, side.Cluster, errNotYet)
+			return fmt.Errorf("layout of %s on cluster %s: %w", side.Topic, side.Key, errNotYet)
 		}
 	}
 	return nil
@@ -215,7 +221,7 @@ func (m *Mapping) lanes(ctx, hard context.Context) error {
 func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running, group *errgroup.Group) {
 	snap := m.env.Source.Layout.Snapshot()
 	if snap.State == layoutcache.Missing {
-		m.show(ShowStalled, fmt.Sprintf("source topic %s does not exist on cluster %s", m.env.Source.Topic, m.env.Source.Cluster))
+		m.show(ShowStalled, fmt.Sprintf("source topic %s does not exist on cluster %s", m.env.Source.Topic, m.env.Source.Key))
 	}
 	if snap.Layout == nil {
 		return

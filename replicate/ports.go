@@ -85,6 +85,7 @@ type Board interface {
 
 // Side is one end of a mapping.
 type Side struct {
+	Key     string // of the cluster, as the configuration and people name it
 	Cluster string // as Pulsar names it
 	Topic   string // topic://tenant/namespace/name
 	Client  *pulsar.Client

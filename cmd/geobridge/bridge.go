@@ -76,7 +76,7 @@ func (b *bridge) side(e config.Endpoint) replicate.Side {
 		Topic: e.Topic, Watcher: watcher{cl.client}, Namespace: cl.namespace(replicate.NamespaceOf(e.Topic)), Logger: cl.log,
 	})
 	b.caches = append(b.caches, cache)
-	return replicate.Side{Cluster: cl.ClusterName, Topic: e.Topic, Client: cl.client, Admin: adminAdapter{cl.admin}, Layout: cache}
+	return replicate.Side{Key: cl.Key, Cluster: cl.ClusterName, Topic: e.Topic, Client: cl.client, Admin: adminAdapter{cl.admin}, Layout: cache}
 }
 
 // stateNamespace is where geobridge's own topics live.
