@@ -96,9 +96,9 @@ func (m *Machine) onClaimed(ev Event) {
 	m.adopt()
 }
 
-// onEnded: the segment takes no more. A seal is clean, what is stored was
-// receipted (observed, broker 5.0.1), so what has no receipt is not there; it
-// waits for a layout that covers the segment.
+// onEnded: the segment takes no more. As a rule what is stored at a seal was
+// receipted (observed, broker 5.0.1), so what has no receipt is taken for not
+// stored; it waits for a layout that covers the segment.
 func (m *Machine) onEnded(ev Event) {
 	t := m.claiming(ev)
 	if t == nil {
