@@ -28,7 +28,10 @@ func TestScenario09TwoBrokers(t *testing.T) {
 	}
 	// The survivor takes over when the dead broker's session ends: 6 s instead
 	// of 30 keeps the scenario short.
-	twin, err := rig.NewTwin(shared.box, shared.spawner, "twin", "metadataStoreSessionTimeoutMillis=6000")
+	twin, err := rig.NewTwin(shared.box, shared.spawner, "twin", "metadataStoreSessionTimeoutMillis=6000",
+		// A namespace's unload may leave its topics waiting for their policies until
+		// their loading times out, by default after 60 s (observed, 5.0.1).
+		"topicLoadTimeoutSeconds=15")
 	if err != nil {
 		t.Fatal(err)
 	}

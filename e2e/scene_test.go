@@ -249,7 +249,7 @@ func (s *scene) consumeAs(at site, spec witness.Consume) *witness.Consumption {
 	spec.URL, spec.Subscription = at.service, application
 	n := restadmin.Name(strings.TrimPrefix(spec.Topic, "topic://"))
 	s.must(at.admin.Subscribe(s.ctx, n, spec.Subscription))
-	c, err := s.wit.Consume(s.within(60*time.Second, "subscribing the witness"), spec)
+	c, err := s.wit.Consume(s.within(3*time.Minute, "subscribing the witness"), spec)
 	s.must(err)
 	if s.readers == nil {
 		s.readers = map[*witness.Consumption]end{}
