@@ -1,0 +1,45 @@
+package pulsartest
+
+import "time"
+
+// Options says what a cluster is like. The zero value is one broker a:6650 with
+// Pulsar's own defaults.
+type Options struct {
+	Cluster    string   // its own name; default "test"
+	Brokers    []string // host:port each, as look-ups tell them; default a:6650
+	Namespaces []string // where regular topics may be made; default public/default
+	// FailoverDelay is from an election to the first message
+	// (activeConsumerFailoverDelayTimeMillis, P8); default 1 s, negative none.
+	FailoverDelay time.Duration
+	// AckSaveInterval is how long an acknowledgement may be lost by a crash (P11);
+	// default 1 s, negative never.
+	AckSaveInterval time.Duration
+	Deduplication   bool // facts 7
+	Retention       bool // nothing is trimmed or pruned
+	// Survive says how many of the sends that are pending when their broker crashes
+	// or unloads the topic are stored all the same (P19); default all.
+	Survive func(topic string, pending int) int
+	// Hook is asked about every command, PING and PONG too, from the connection's
+	// own goroutines and without a lock: it may call the Cluster. Nil lets all pass.
+	Hook func(Command) Action
+	// Authenticate judges a client's credential; nil takes any.
+	Authenticate func(method string, data []byte) bool
+}
+
+func (o *Options) setDefaults() {
+	if o.Cluster == "" {
+		o.Cluster = "test"
+	}
+	if len(o.Brokers) == 0 {
+		o.Brokers = []string{"a:6650"}
+	}
+	if len(o.Namespaces) == 0 {
+		o.Namespaces = []string{"public/default"}
+	}
+	if o.FailoverDelay == 0 {
+		o.FailoverDelay = time.Second
+	}
+	if o.AckSaveInterval == 0 {
+		o.AckSaveInterval = time.Second
+	}
+}

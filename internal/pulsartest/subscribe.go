@@ -1,0 +1,153 @@
+package pulsartest
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
+)
+
+func (c *conn) subscribe(cmd *pulsarpb.CommandSubscribe) {
+	if c.consumers[cmd.GetConsumerId()] != nil { // facts 4.3: the same again is a success
+		c.send(command(success(cmd.GetRequestId())))
+		return
+	}
+	refused := c.attach(cmd)
+	if refused != nil {
+		c.send(command(failure(cmd.GetRequestId(), refused)))
+		return
+	}
+	// Who is active is told before this answer.
+	c.send(command(success(cmd.GetRequestId())))
+}
+
+func (c *conn) attach(cmd *pulsarpb.CommandSubscribe) *refusal {
+	t, refused := c.topic(cmd.GetTopic(), cmd.GetForceTopicCreation())
+	if refused != nil {
+		return refused
+	}
+	switch cmd.GetSubType() {
+	case pulsarpb.CommandSubscribe_Exclusive, pulsarpb.CommandSubscribe_Failover:
+	default:
+		return refuse(pulsarpb.ServerError_NotAllowedError, "pulsartest: no such subscription type yet")
+	}
+	s := t.subs[cmd.GetSubscription()]
+	switch {
+	case s != nil && s.durable != cmd.GetDurable():
+		return refuse(pulsarpb.ServerError_NotAllowedError, "subscription of that name differs in being durable")
+	case s == nil:
+		s = t.newSubscription(cmd)
+	}
+	name := cmd.GetConsumerName()
+	if name == "" {
+		name = fmt.Sprintf("%d-%d", c.number, cmd.GetConsumerId())
+	}
+	consumer := &consumer{peer: c, id: cmd.GetConsumerId(), name: name, priority: cmd.GetPriorityLevel()}
+	if refused := s.attach(consumer, cmd.GetSubType()); refused != nil {
+		return refused
+	}
+	c.consumers[consumer.id] = consumer
+	return nil
+}
+
+// newSubscription begins where the command says: a start counts only where the
+// subscription is not durable (P23), and an initial position only here, where it
+// is new.
+func (t *topic) newSubscription(cmd *pulsarpb.CommandSubscribe) *subscription {
+	earliest := t.log.start
+	if cmd.GetReadCompacted() && t.compacted != nil {
+		earliest = 0
+	}
+	at := t.log.end()
+	start := positionOf(cmd.GetStartMessageId())
+	switch {
+	case !cmd.GetDurable() && cmd.StartMessageId != nil && start.compare(noPosition()) > 0:
+		at = t.log.opening(start)
+	case !cmd.GetDurable() && cmd.StartMessageId != nil, cmd.GetInitialPosition() == pulsarpb.CommandSubscribe_Earliest:
+		at = earliest
+	}
+	s := &subscription{topic: t, name: cmd.GetSubscription(), durable: cmd.GetDurable(), compacted: cmd.GetReadCompacted(), cur: newCursor(at)}
+	t.subs[s.name] = s
+	return s
+}
+
+// serveConsumer handles what is addressed to a consumer. Of one that it does not
+// know, a broker answers only what asks for an answer by itself: not an ACK (facts
+// 9.3, P12).
+func (c *conn) serveConsumer(cmd *pulsarpb.BaseCommand) {
+	switch cmd.GetType() {
+	case pulsarpb.BaseCommand_FLOW:
+		if s := c.consumers[cmd.GetFlow().GetConsumerId()]; s != nil {
+			s.permits += int64(cmd.GetFlow().GetMessagePermits())
+			if s.sub.active == s {
+				s.sub.dispatch()
+			}
+		}
+	case pulsarpb.BaseCommand_ACK:
+		c.ack(cmd.GetAck())
+	case pulsarpb.BaseCommand_SEEK:
+		c.seek(cmd.GetSeek())
+	case pulsarpb.BaseCommand_CONSUMER_STATS:
+		c.stats(cmd.GetConsumerStats())
+	case pulsarpb.BaseCommand_REDELIVER_UNACKNOWLEDGED_MESSAGES:
+		if s := c.consumers[cmd.GetRedeliverUnacknowledgedMessages().GetConsumerId()]; s != nil && s.sub.active == s {
+			s.sub.cur.rewind() // facts 9.3: everything from the first hole
+			s.sub.dispatch()
+		}
+	case pulsarpb.BaseCommand_CLOSE_CONSUMER:
+		m := cmd.GetCloseConsumer()
+		if s := c.consumers[m.GetConsumerId()]; s != nil {
+			delete(c.consumers, s.id)
+			s.sub.detach(s)
+		}
+		c.send(command(success(m.GetRequestId())))
+	}
+}
+
+func (c *conn) ack(cmd *pulsarpb.CommandAck) {
+	s := c.consumers[cmd.GetConsumerId()]
+	if s == nil {
+		return
+	}
+	var at []Position
+	for _, id := range cmd.GetMessageId() {
+		at = append(at, positionOf(id))
+	}
+	refused := s.sub.ack(cmd.GetAckType(), at)
+	if cmd.RequestId != nil {
+		c.send(command(ackResponse(cmd, refused)))
+	}
+}
+
+// seek moves the subscription, and closes its consumers behind the answer (facts
+// 9.4, P16).
+func (c *conn) seek(cmd *pulsarpb.CommandSeek) {
+	s := c.consumers[cmd.GetConsumerId()]
+	if s == nil || cmd.MessageId == nil {
+		c.send(command(failure(cmd.GetRequestId(), refuse(pulsarpb.ServerError_MetadataError, "Consumer not found"))))
+		return
+	}
+	l := s.sub.topic.log
+	at := l.from(positionOf(cmd.GetMessageId()))
+	s.sub.cur.seek(at)
+	s.sub.cur.save(time.Time{}, 0)
+	c.send(command(success(cmd.GetRequestId())))
+	s.sub.closeAll()
+}
+
+func (c *conn) stats(cmd *pulsarpb.CommandConsumerStats) {
+	m := base(pulsarpb.BaseCommand_CONSUMER_STATS_RESPONSE)
+	r := &pulsarpb.CommandConsumerStatsResponse{RequestId: cmd.RequestId}
+	m.ConsumerStatsResponse = r
+	s := c.consumers[cmd.GetConsumerId()]
+	if s == nil {
+		r.ErrorCode, r.ErrorMessage = pulsarpb.ServerError_ConsumerNotFound.Enum(), proto.String("Consumer not found")
+	} else {
+		r.ConsumerName, r.Type = proto.String(s.name), proto.String(s.sub.typ.String())
+		r.AvailablePermits = proto.Uint64(uint64(s.permits))
+		r.MsgBacklog = proto.Uint64(uint64(s.sub.cur.backlog(s.sub.topic.log)))
+	}
+	c.send(command(m))
+}
