@@ -147,7 +147,7 @@ func (c *Cluster) lookup(b *Broker, cmd *pulsarpb.CommandLookupTopic) *pulsarpb.
 	case b != leader:
 		return c.answer(cmd, redirect, leader, false)
 	}
-	if chosen := c.choose(bundle); chosen != b {
+	if chosen := c.choose(); chosen != b {
 		return c.answer(cmd, redirect, chosen, true)
 	}
 	c.core.owners[bundle] = b
@@ -174,8 +174,13 @@ func (c *Cluster) up() (up []*Broker) {
 // leader is the first broker that is up. Somebody is: a broker asks.
 func (c *Cluster) leader() *Broker { return c.up()[0] }
 
-// choose spreads bundles over the brokers that are up.
-func (c *Cluster) choose(bundle string) *Broker {
+// choose takes the broker that is up and has the fewest bundles, the first of
+// several.
+func (c *Cluster) choose() *Broker {
+	load := map[*Broker]int{}
+	for _, owner := range c.core.owners {
+		load[owner]++
+	}
 	up := c.up()
-	return up[int(crc32.ChecksumIEEE([]byte(bundle)))%len(up)]
+	return slices.MinFunc(up, func(a, b *Broker) int { return load[a] - load[b] })
 }

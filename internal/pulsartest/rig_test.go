@@ -194,6 +194,15 @@ func (p *producer) entry(payload string, change func(*pulsarpb.MessageMetadata))
 	return o
 }
 
+// keyed is an entry with a key, or without one for an empty one.
+func (p *producer) keyed(key, value string) pulsar.Outgoing {
+	return p.entry(value, func(m *pulsarpb.MessageMetadata) {
+		if key != "" {
+			m.PartitionKey = proto.String(key)
+		}
+	})
+}
+
 type consumer struct {
 	*pulsar.Consumer
 	notes
