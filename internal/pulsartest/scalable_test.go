@@ -106,10 +106,10 @@ func TestDeleteAndRecreate(t *testing.T) {
 	inBubble(t, pulsartest.Options{FailoverDelay: -1}, func(t *testing.T, r *rig) {
 		names := r.watchNames()
 		r.want(names, "true [] -[] +[]")
-		segment := r.create(1)[0]
+		r.create(1)
 		r.want(names, "false [] -[] +["+scalableTopic+"]")
 		r.must(r.Rebucket(scalableTopic, 0, 2))
-		segment = r.active()[0]
+		segment := r.active()[0]
 		n, _ := r.watch(scalableTopic)
 		r.want(n, "1: 0s 1[0]")
 		p := r.produce(segment, "p")
