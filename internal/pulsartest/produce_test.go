@@ -172,7 +172,7 @@ func TestAddsLandLate(t *testing.T) {
 		told []string
 	}{
 		{"crash", func(r *rig, _ string) { r.Brokers()[0].Crash(); r.Brokers()[0].Restart() }, []string{"closed"}},
-		{"unload", func(r *rig, segment string) { r.Unload(segment) }, []string{"broker closed"}},
+		{"unload", func(r *rig, segment string) { r.Unload(segment) }, []string{"broker closed", "error 1 PersistenceError"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			survive := func(string, int) int { return 2 }

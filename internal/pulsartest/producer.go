@@ -90,8 +90,9 @@ func (t *topic) land(n int) {
 }
 
 // landLate stores what of the pending sends survives the end of a load: always a
-// prefix, and never after it (P18); their senders hear nothing (P19).
-func (t *topic) landLate() {
+// prefix, and never after it (P18). No receipts are sent (P19). It returns the last
+// one that was stored, nil for none.
+func (t *topic) landLate() (last *add) {
 	n := len(t.pending)
 	if t.wedged {
 		n = 0
@@ -99,10 +100,13 @@ func (t *topic) landLate() {
 		n = min(max(survive(t.name, n), 0), n)
 	}
 	for _, a := range t.pending[:n] {
-		a.from = nil
-		t.store(a)
+		silent := *a
+		silent.from = nil
+		t.store(&silent)
+		last = a
 	}
 	t.pending = nil
+	return last
 }
 
 func (t *topic) store(a *add) {

@@ -94,10 +94,13 @@ func (t *topic) seal() {
 
 // unload closes all clients, as a move to another broker does (P12): no
 // acknowledgement is lost (P11). Of the pending sends the first ones are stored,
-// without a receipt (P19), all before the next load (P18).
+// without a receipt, and the last of those is even refused (P19); all that before
+// the next load (P18).
 func (t *topic) unload() {
 	t.closeProducers()
-	t.landLate()
+	if last := t.landLate(); last != nil {
+		last.fail(pulsarpb.ServerError_PersistenceError, "Unexpected add entry op when ledger is closed")
+	}
 	for _, s := range t.subs {
 		s.cur.save(t.env.now(), 0)
 	}

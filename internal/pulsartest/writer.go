@@ -62,6 +62,8 @@ func (w *writer) flush() bool {
 	if len(w.buf) == 0 {
 		return true
 	}
+	// One who does not read is as mute as one who does not answer.
+	_ = w.conn.nc.SetWriteDeadline(time.Now().Add(2 * pingEvery)) // Write fails where this does
 	_, err := w.conn.nc.Write(w.buf)
 	w.buf = w.buf[:0]
 	return err == nil
