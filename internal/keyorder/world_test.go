@@ -150,7 +150,9 @@ func TestCheckerFindsWhatIs(t *testing.T) {
 			w.c.Acked(k.owner, keyorder.Message{Source: "x", Key: k.name})
 		}},
 		{keyorder.Duplicate, func(w *world, k *worldKey) {
-			w.c.Delivered(k.owner, k.message(k.given-1), keyorder.Position{Segment: k.log[k.given-1].Segment, Ledger: 2})
+			at := k.log[k.given-1]
+			at.Index = 1 // stored next to it, before what follows
+			w.c.Delivered(k.owner, k.message(k.given-1), at)
 			w.c.Acked(k.owner, k.message(k.given-1))
 		}},
 		{keyorder.OutOfOrder, func(w *world, k *worldKey) {

@@ -36,7 +36,7 @@ func TestLiveStreamConsumers(t *testing.T) {
 	w.progress(1000)
 	w.state("a sharer killed")
 	if os.Getenv("LIVE_GRACE") != "" {
-		w.until("the grace is over", 90*time.Second, func() bool { return w.reading() == 2 && w.readers(false) == 2 })
+		w.until("the grace is over", 3*time.Minute, func() bool { return w.reading() == 2 && w.readers(false) == 2 })
 		w.state("after the grace")
 	}
 	e := w.join("e")
