@@ -15,7 +15,10 @@ import (
 type Broker struct {
 	cluster *Cluster
 	addr    string
-	down    bool // under the cluster's lock
+
+	// Under the cluster's lock:
+	down   bool
+	paused chan struct{} // closed by Resume; nil while the broker runs
 }
 
 // Addr is the broker's host:port, as look-ups tell it.
@@ -82,6 +85,44 @@ func (b *Broker) Crash() {
 // Restart lets a crashed broker accept connections again.
 func (b *Broker) Restart() {
 	b.cluster.locked(func() { b.down = false })
+}
+
+// Pause is SIGSTOP: connections stay, and nothing is read, answered or written until
+// Resume. Clients give the broker up for its silence; it does not lose its topics:
+// Move gives them to others, as the end of its metadata session would (P18).
+func (b *Broker) Pause() {
+	b.cluster.locked(func() {
+		if b.paused == nil {
+			b.paused = make(chan struct{})
+		}
+	})
+}
+
+// Resume ends a Pause: what came meanwhile is handled now.
+func (b *Broker) Resume() {
+	b.cluster.locked(func() {
+		if b.paused != nil {
+			close(b.paused)
+			b.paused = nil
+		}
+	})
+}
+
+// running waits while the connection's broker is paused; false if the connection
+// ended meanwhile.
+func (c *conn) running() bool {
+	for {
+		var paused chan struct{}
+		c.broker.cluster.locked(func() { paused = c.broker.paused })
+		if paused == nil {
+			return true
+		}
+		select {
+		case <-paused:
+		case <-c.done:
+			return false
+		}
+	}
 }
 
 // Unload closes all that the bundle of topic holds: clients are told to close

@@ -134,6 +134,9 @@ func (c *conn) read() {
 		if frame.ReadCommand(c.in, limits, f) != nil {
 			return
 		}
+		if !c.running() {
+			return
+		}
 		action := c.judgeReceived(f)
 		if action.kind == actReorder {
 			late = append(late, held[*frame.Frame]{f, action.behind})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
 	"github.com/geobridge/geobridge/internal/pulsartest"
@@ -270,6 +271,42 @@ func TestWatchEndsWithItsBroker(t *testing.T) {
 		r.Brokers()[0].Restart()
 		n, _ = r.watch(scalableTopic)
 		r.want(n, "0: 0")
+	})
+}
+
+// P9, P18: a paused broker is given up after 60 s; what it had read is handled when it
+// goes on, and is too late for a topic that was moved.
+func TestPause(t *testing.T) {
+	inBubble(t, pulsartest.Options{Brokers: []string{"a:6650", "b:6650"}}, func(t *testing.T, r *rig) {
+		segment := r.create(1)[0]
+		p := r.produce(segment, "n")
+		mute, other := r.Owner(segment), r.Brokers()[1]
+		if mute == other {
+			t.Fatal("the leader takes the first bundle")
+		}
+		mute.Pause()
+		p.send("never read")
+		r.want(&p.notes)
+		start := time.Now()
+		for len(p.take()) == 0 {
+			time.Sleep(time.Second) // of fake time
+		}
+		if silent := time.Since(start); silent < time.Minute || silent > 65*time.Second {
+			t.Errorf("given up after %v", silent)
+		}
+		r.Move(segment, other)
+		c, err := pulsar.New(pulsar.Options{ServiceURL: other.URL(), Dial: r.net.Dial})
+		r.must(err)
+		defer func() { _ = c.Close() }()
+		q, err := r.tryProduce(c, segment, "n")
+		r.must(err)
+		q.marker()
+		r.want(&q.notes, "receipt 0 at 0")
+		mute.Resume()
+		synctest.Wait()
+		if n := len(r.stored(segment)); n != 1 {
+			t.Errorf("%d stored", n)
+		}
 	})
 }
 

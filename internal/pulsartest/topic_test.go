@@ -29,7 +29,6 @@ func (c *client) send(o outgoing) {
 }
 func (c *client) forgetConsumer(uint64) {}
 func (c *client) forgetProducer(uint64) {}
-func (c *client) cut()                  {}
 func (c *client) probe(f func(bool))    { f(true) }
 func (c *client) want(t *testing.T, want ...string) {
 	t.Helper()

@@ -28,6 +28,9 @@ func (c *conn) write() {
 			c.send(ping())
 		case <-c.wake:
 		}
+		if !c.running() {
+			return
+		}
 		c.mu.Lock()
 		queue := c.queue
 		c.queue = nil
