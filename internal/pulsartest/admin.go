@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // Admin is the cluster's admin REST service: the paths that geobridge and its
 // set-ups call (facts 13). Every broker answers for all topics, so there are no
-// redirects. It takes any credential.
+// redirects. Options.Authenticate judges bearer tokens here too; without a good one
+// the answer is 401, in HTML (P35).
 func (c *Cluster) Admin() http.Handler {
 	mux := http.NewServeMux()
 	a := admin{c}
@@ -38,7 +40,18 @@ func (c *Cluster) Admin() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, f) })
 	}
-	return mux
+	check := c.core.opts.Authenticate
+	if check == nil {
+		return mux
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !check("token", []byte(token)) {
+			http.Error(w, "<html><head><title>Error 401 Authentication required</title></head></html>", http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 type admin struct{ *Cluster }

@@ -22,7 +22,7 @@ type Options struct {
 	// Hook is asked about every command, PING and PONG too, from the connection's
 	// own goroutines and without a lock: it may call the Cluster. Nil lets all pass.
 	Hook func(Command) Action
-	// Authenticate judges a client's credential; nil takes any.
+	// Authenticate judges the credential of a connection or a REST call; nil takes any.
 	Authenticate func(method string, data []byte) bool
 }
 

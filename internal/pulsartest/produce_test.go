@@ -24,15 +24,6 @@ func TestConnect(t *testing.T) {
 	})
 }
 
-func TestAuthentication(t *testing.T) {
-	refuse := func(string, []byte) bool { return false }
-	inBubble(t, pulsartest.Options{Authenticate: refuse}, func(t *testing.T, r *rig) {
-		if _, err := r.Connect(t.Context()); !errors.Is(err, pulsar.ErrAuthentication) {
-			t.Error(err)
-		}
-	})
-}
-
 func TestSendAndReceive(t *testing.T) {
 	inBubble(t, pulsartest.Options{}, func(t *testing.T, r *rig) {
 		segment := r.create(1)[0]
