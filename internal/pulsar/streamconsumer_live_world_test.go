@@ -52,17 +52,24 @@ func newLiveWorld(t *testing.T) *liveWorld {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = client.WatchLayout(ctx, w.topic, func(u pulsar.LayoutUpdate) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.layout = u
-			close(w.news)
-			w.news = make(chan struct{})
-		})
+		for ctx.Err() == nil {
+			_ = client.WatchLayout(ctx, w.topic, w.adopt)
+			time.Sleep(100 * time.Millisecond)
+		}
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	w.until("the layout is known", time.Minute, func() bool { return len(w.active()) == 2 })
 	return w
+}
+
+func (w *liveWorld) adopt(u pulsar.LayoutUpdate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if u.Err == nil {
+		w.layout = u
+		close(w.news)
+		w.news = make(chan struct{})
+	}
 }
 
 func (w *liveWorld) must(err error) {
