@@ -108,7 +108,7 @@ func (m *Machine) onTick(ev Event) {
 		return
 	}
 	m.refill()
-	if m.sealed && !m.lost && len(m.entries.queue) == 0 && !m.dirty && !m.writing && m.acks == 0 {
+	if m.sealed && m.quiet() {
 		m.emit(Effect{Kind: efProbe})
 	}
 }
@@ -121,7 +121,7 @@ const starvedProbes = 6
 // has nothing in flight.
 func (m *Machine) onBacklog(ev Event) {
 	switch {
-	case !m.idle() || m.dirty || m.writing || m.acks > 0 || m.pending != nil:
+	case !m.quiet() || m.pending != nil:
 		m.starved = 0 // it was asked too early
 	case ev.N > 0:
 		m.starve(ev.N)

@@ -133,6 +133,15 @@ func closeProducer(p *pulsar.Producer) {
 	_ = p.Close(ctx) // dead either way
 }
 
+func closeConsumer(c *pulsar.Consumer) {
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = c.Close(ctx) // dead either way
+}
+
 // terminated reports whether the topic takes no more entries, for good.
 func terminated(err error) bool { return errors.Is(err, pulsar.ErrTopicTerminated) }
 

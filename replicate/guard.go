@@ -159,7 +159,7 @@ func (g *guard) hold(ctx context.Context, s *reroute.Segment) *guardHold {
 	consumer, err := g.env.Target.Client.Subscribe(ctx, pulsar.SubscribeOptions{
 		Topic: s.Topic(g.env.Target.Topic), Subscription: GuardName(g.env.Subscription), ConsumerName: g.env.Instance,
 		Type: pulsar.Failover, Durable: true, Position: pulsar.PositionEarliest,
-	}, guardEvents{h})
+	}, guardEvents{hold: h})
 	if err != nil {
 		g.log.Debug("guard not attached", "segment", s.ID, "error", err)
 		return nil
@@ -177,7 +177,7 @@ func (g *guard) forget(l *reroute.Layout) {
 	}
 	for id, h := range g.held {
 		if gone(id) {
-			g.close(h)
+			closeConsumer(h.consumer)
 			delete(g.held, id)
 		}
 	}
@@ -188,20 +188,14 @@ func (g *guard) forget(l *reroute.Layout) {
 func (g *guard) closeAll() {
 	var closing sync.WaitGroup
 	for _, h := range g.held {
-		closing.Go(func() { g.close(h) })
+		closing.Go(func() { closeConsumer(h.consumer) })
 	}
 	closing.Wait()
 }
 
-func (g *guard) close(h *guardHold) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = h.consumer.Close(ctx) // dead either way
+type guardEvents struct {
+	deaf
+	hold *guardHold
 }
 
-type guardEvents struct{ hold *guardHold }
-
-func (guardEvents) Message(m pulsar.Message) { m.Entry.Release() }
-func (guardEvents) ActiveChanged(bool)       {}
-func (guardEvents) EndOfTopic()              {}
-func (e guardEvents) Closed(error)           { close(e.hold.closed) }
+func (e guardEvents) Closed(error) { close(e.hold.closed) }

@@ -132,7 +132,7 @@ func (m *Mapping) checkTarget(ctx context.Context, keeping Keeping) {
 	guard := GuardName(env.Subscription)
 	kept := keeping.Retention
 	for name, s := range subs {
-		kept = kept || s.Recorded && !strings.HasPrefix(name, "geobridge.") && !strings.HasPrefix(name, "geobridge-guard.")
+		kept = kept || s.Recorded && !strings.HasPrefix(name, "geobridge.") && !strings.HasPrefix(name, GuardName(""))
 	}
 	env.metrics.setProtected(protectTarget, kept)
 	if !kept && !m.unkept {

@@ -275,6 +275,12 @@ func (m *Machine) unreceipted() int {
 	return n
 }
 
+// quiet reports whether everything that was read is copied, recorded and
+// acknowledged.
+func (m *Machine) quiet() bool {
+	return m.idle() && !m.dirty && !m.writing && m.acks == 0
+}
+
 // idle reports whether everything that was read is copied.
 func (m *Machine) idle() bool {
 	return m.state == Running && m.hold == "" && !m.lost && len(m.entries.queue) == 0

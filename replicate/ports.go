@@ -110,11 +110,10 @@ type Env struct {
 	metrics *mappingMetrics
 }
 
-// Budget bounds the bytes of source entries that all lanes together hold. Safe
-// for concurrent use.
+// Budget bounds the bytes of source entries that all lanes together hold, by the
+// window that it gives to each. Safe for concurrent use.
 type Budget struct {
 	limit int64
-	held  atomic.Int64
 	lanes atomic.Int64
 }
 
@@ -134,9 +133,6 @@ func (b *Budget) Window() int {
 	share := b.limit / max(b.lanes.Load(), 1) / 2
 	return int(min(max(share, leastWindow), mostWindow))
 }
-
-// Add counts bytes in, or out if negative.
-func (b *Budget) Add(bytes int) { b.held.Add(int64(bytes)) }
 
 // Limit is the budget's size in bytes.
 func (b *Budget) Limit() int64 { return b.limit }

@@ -54,9 +54,7 @@ func attachOnce(ctx context.Context, client *pulsar.Client, topic, subscription,
 	if err != nil {
 		return fmt.Errorf("subscription %s on %s: %w", subscription, topic, err)
 	}
-	stop, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = c.Close(stop) // the subscription is there either way
+	closeConsumer(c) // the subscription is there either way
 	return nil
 }
 
@@ -96,7 +94,8 @@ func (m *Mapping) prepare(ctx context.Context) error {
 		return fmt.Errorf("subscriptions of %s: %w", env.Source.Topic, err)
 	}
 	sub, exists := subs[env.Subscription]
-	if err := m.agreeOnGenesis(ctx, exists); err != nil {
+	marked, err := m.agreeOnGenesis(ctx, exists)
+	if err != nil {
 		return err
 	}
 	if m.policy.Guard {
@@ -104,60 +103,52 @@ func (m *Mapping) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.ensureSubscription(ctx, sub.Recorded); err != nil {
+	if err := m.ensureSubscription(ctx, sub.Recorded); err != nil || marked {
 		return err
 	}
-	return m.markSubscribed(ctx)
-}
-
-// markSubscribed repeats the genesis on the checkpoint topic, with the word that
-// the subscription exists from now on.
-func (m *Mapping) markSubscribed(ctx context.Context) error {
-	env, g := m.env, m.genesis()
-	known, err := findGenesis(ctx, env.Target.Client, env.CheckpointTopic, g.Key())
-	if err != nil || known != nil && known.Subscribed {
-		return err
-	}
+	// The genesis again, with the word that the subscription exists from now on.
+	g := m.genesis()
 	g.Subscribed = true
 	return m.writeGenesis(ctx, env.Target.Client, env.CheckpointTopic, g)
 }
 
 // agreeOnGenesis writes the genesis of a new mapping at both ends, and refuses
-// to run under one that says something else.
-func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) error {
+// to run under one that says something else. It reports whether the genesis at
+// the target says already that the subscription exists.
+func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (marked bool, err error) {
 	mine := m.genesis()
 	atSource, err := findGenesis(ctx, m.env.Source.Client, m.env.ParkingTopic, mine.Key())
 	if err != nil {
-		return fmt.Errorf("genesis on %s: %w", m.env.ParkingTopic, err)
+		return false, fmt.Errorf("genesis on %s: %w", m.env.ParkingTopic, err)
 	}
 	atTarget, err := findGenesis(ctx, m.env.Target.Client, m.env.CheckpointTopic, mine.Key())
 	if err != nil {
-		return fmt.Errorf("genesis on %s: %w", m.env.CheckpointTopic, err)
+		return false, fmt.Errorf("genesis on %s: %w", m.env.CheckpointTopic, err)
 	}
 	for _, found := range []*Genesis{atSource, atTarget} {
 		if found != nil && !found.Agrees(mine) {
-			return refusal{fmt.Sprintf("subscription %s belongs to mapping %q, which copies %v to %v, and this mapping copies %v to %v: give this mapping a subscription of its own",
+			return false, refusal{fmt.Sprintf("subscription %s belongs to mapping %q, which copies %v to %v, and this mapping copies %v to %v: give this mapping a subscription of its own",
 				mine.Subscription, found.Mapping, found.Source, found.Target, mine.Source, mine.Target)}
 		}
 	}
 	if subscribed && (atSource == nil || atTarget == nil) {
-		return refusal{fmt.Sprintf("subscription %s exists at the source, but the record of how it began is missing on %s: give this mapping a new subscription, or delete the old one if nothing needs it",
+		return false, refusal{fmt.Sprintf("subscription %s exists at the source, but the record of how it began is missing on %s: give this mapping a new subscription, or delete the old one if nothing needs it",
 			mine.Subscription, missingOn(atSource, m.env))}
 	}
 	if !subscribed && atTarget != nil && atTarget.Subscribed {
 		// Never start over silently.
-		return refusal{fmt.Sprintf("subscription %s was there once and is gone from the source: what was published since may be lost; give this mapping a new subscription to start over",
+		return false, refusal{fmt.Sprintf("subscription %s was there once and is gone from the source: what was published since may be lost; give this mapping a new subscription to start over",
 			mine.Subscription)}
 	}
 	if atSource == nil {
 		if err := m.writeGenesis(ctx, m.env.Source.Client, m.env.ParkingTopic, mine); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if atTarget == nil {
-		return m.writeGenesis(ctx, m.env.Target.Client, m.env.CheckpointTopic, mine)
+		return false, m.writeGenesis(ctx, m.env.Target.Client, m.env.CheckpointTopic, mine)
 	}
-	return nil
+	return atTarget.Subscribed, nil
 }
 
 func missingOn(atSource *Genesis, env *Env) string {

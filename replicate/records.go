@@ -12,9 +12,8 @@ import (
 	"github.com/geobridge/geobridge/internal/pulsar"
 )
 
-// Records is a live view of a checkpoint topic: the newest record of each lane
-// and the geneses, as far as they were read. One serves all lanes of an
-// instance on that topic. It is safe for concurrent use.
+// Records is a live view of a checkpoint topic: the newest record of each lane,
+// as far as it was read. One serves all lanes of an instance on that topic. It is safe for concurrent use.
 type Records struct {
 	client *pulsar.Client
 	topic  string

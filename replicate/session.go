@@ -180,11 +180,7 @@ func (s *session) finish(cancel context.CancelFunc) {
 	if s.checkpoint != nil {
 		closeProducer(s.checkpoint.producer)
 	}
-	if s.source != nil {
-		ctx, stop := context.WithTimeout(context.Background(), closeTimeout)
-		defer stop()
-		_ = s.source.Close(ctx) // dead either way
-	}
+	closeConsumer(s.source)
 	s.account(0, 0)
 }
 
@@ -215,11 +211,10 @@ func (s *session) complete(e *entry) {
 	e.raw.Release()
 }
 
-// account brings the budget and the gauges up to date with the machine.
+// account brings the gauges up to date with the machine.
 func (s *session) account(held, unreceipted int) {
 	if d := held - s.inflight; d != 0 {
 		s.inflight = held
-		s.lane.env.Budget.Add(d)
 		s.lane.metrics.inflight.Add(float64(d))
 	}
 	if d := unreceipted - s.unreceipted; d != 0 {

@@ -136,11 +136,7 @@ func (r *reader) next(ctx context.Context, wait time.Duration) (m pulsar.Message
 	return m, true, err
 }
 
-func (r *reader) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = r.consumer.Close(ctx) // dead either way
-}
+func (r *reader) close() { closeConsumer(r.consumer) }
 
 // scan reads a topic to its end, or until f says it has seen enough.
 func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key string, value []byte) (more bool)) error {
@@ -170,6 +166,7 @@ func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key s
 
 // readerEvents hands messages to a channel that its permits cannot overfill.
 type readerEvents struct {
+	deaf
 	box  chan pulsar.Message
 	done chan error
 }
@@ -182,8 +179,6 @@ func (e *readerEvents) Message(m pulsar.Message) {
 		e.Closed(fmt.Errorf("more than %d unread entries", cap(e.box)))
 	}
 }
-func (e *readerEvents) ActiveChanged(bool) {}
-func (e *readerEvents) EndOfTopic()        {}
 func (e *readerEvents) Closed(err error) {
 	select {
 	case e.done <- err:
