@@ -34,7 +34,7 @@ func (a app) runCommand() *cobra.Command {
 		ctx, stop := signal.NotifyContext(context.WithoutCancel(contextOf(cmd)), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
 		context.AfterFunc(ctx, stop) // from the first signal on, a second has its usual effect
-		return runBridge(ctx, cfg, runOptions{Pair: p, Mappings: cfg.MappingsOf(p), Logger: newLogger(a.stderr, cfg.Log), Build: a.build, Env: a.env})
+		return runBridge(ctx, cfg, runOptions{Pair: p, Logger: newLogger(a.stderr, cfg.Log), Build: a.build})
 	}
 	return cmd
 }

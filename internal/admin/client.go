@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -32,7 +33,9 @@ type Options struct {
 	// Timeout bounds each call, redirects included, besides its context.
 	// Default 30 s.
 	Timeout time.Duration
-	Logger  *slog.Logger // failed calls at debug level; default: discards
+	// Dial replaces net.Dialer.
+	Dial   func(ctx context.Context, network, addr string) (net.Conn, error)
+	Logger *slog.Logger // failed calls at debug level; default: discards
 }
 
 // Client asks one cluster's admin service. It is safe for concurrent use. Every

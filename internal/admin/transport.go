@@ -25,6 +25,9 @@ type transport struct {
 
 func newTransport(o Options) *transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
+	if o.Dial != nil {
+		base.DialContext = o.Dial
+	}
 	base.TLSClientConfig = o.TLS.Clone()
 	if base.TLSClientConfig == nil {
 		base.TLSClientConfig = &tls.Config{}

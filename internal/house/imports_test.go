@@ -31,9 +31,14 @@ func importTable() map[string][]string {
 		"internal/status":          {},
 		"internal/httpapi":         {"internal/status"},
 		"internal/house":           {},
-		"internal/keyorder":        {},
-		"internal/demo":            append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder"}, wire...),
-		"e2e":                      append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder"}, wire...),
+		"internal/bridge": {"config", "reroute", "layoutcache", "replicate", "internal/pulsar", "internal/admin",
+			"internal/status"}, // and nothing of the embedded cluster
+		"internal/keyorder": {},
+		"internal/demo": append([]string{"config", "reroute", "replicate", "internal/bridge", "internal/status", "internal/pulsar",
+			"internal/pulsartest", "internal/keyorder"}, wire...),
+		"internal/ladder": append([]string{"config", "reroute", "replicate", "internal/bridge", "internal/status", "internal/pulsar",
+			"internal/pulsartest", "internal/keyorder"}, wire...),
+		"e2e": append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder"}, wire...),
 		"bench": append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder",
 			"e2e/daemon", "e2e/restadmin", "e2e/rig", "e2e/witness"}, wire...), // one row with e2e: its brokers and its witness
 	}

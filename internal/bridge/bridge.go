@@ -1,23 +1,37 @@
-package main
+// Package bridge puts the parts of the daemon together: two clusters, the
+// mappings between them, and what all of these show of themselves. It knows
+// neither files nor flags nor the process, so that a test or the demo can run
+// one, or several, inside itself.
+package bridge
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/geobridge/geobridge/config"
-	"github.com/geobridge/geobridge/internal/admin"
 	"github.com/geobridge/geobridge/internal/status"
 	"github.com/geobridge/geobridge/layoutcache"
 	"github.com/geobridge/geobridge/replicate"
 )
 
-// bridge is everything that copies: two clusters and the mappings between them.
-type bridge struct {
+// Options is what is needed besides the configuration.
+type Options struct {
+	Pair       config.Pair // the clusters to connect; their mappings are served
+	Board      *status.Board
+	Registerer prometheus.Registerer
+	Logger     *slog.Logger
+	// Dial replaces net.Dialer, for the binary protocol and for REST.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Bridge is everything that copies: two clusters and the mappings between them.
+type Bridge struct {
 	cfg      *config.Config
 	clusters map[string]*cluster
 	caches   []*layoutcache.Cache
@@ -28,30 +42,32 @@ type bridge struct {
 	log      *slog.Logger
 }
 
-func newBridge(cfg *config.Config, opts runOptions, board *status.Board, reg prometheus.Registerer) (*bridge, error) {
+// New makes a bridge and contacts nothing. An error means that the configuration
+// is wrong.
+func New(cfg *config.Config, o Options) (*Bridge, error) {
 	reconnects := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "geobridge", Name: "reconnects_total", Help: "Connections lost or not made, by cause.",
 	}, []string{"cluster", "reason"})
-	reg.MustRegister(reconnects)
-	b := &bridge{
+	o.Registerer.MustRegister(reconnects)
+	b := &Bridge{
 		cfg: cfg, clusters: map[string]*cluster{}, records: map[string]*replicate.Records{},
-		budget: replicate.NewBudget(cfg.MemoryLimit), board: board, log: opts.Logger,
+		budget: replicate.NewBudget(cfg.MemoryLimit), board: o.Board, log: o.Logger,
 	}
-	for _, key := range []string{opts.Pair.A, opts.Pair.B} {
-		cl, err := newCluster(cfg.Clusters[key], board, reconnects, opts.Logger)
+	for _, key := range []string{o.Pair.A, o.Pair.B} {
+		cl, err := newCluster(cfg.Clusters[key], o, reconnects)
 		if err != nil {
 			return nil, err
 		}
 		b.clusters[key] = cl
 	}
-	metrics := replicate.NewMetrics(reg, b.budget)
-	for _, m := range opts.Mappings {
+	metrics := replicate.NewMetrics(o.Registerer, b.budget)
+	for _, m := range cfg.MappingsOf(o.Pair) {
 		b.mappings = append(b.mappings, b.newMapping(m, metrics))
 	}
 	return b, nil
 }
 
-func (b *bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *replicate.Mapping {
+func (b *Bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *replicate.Mapping {
 	source, target := b.side(m.From), b.side(m.To)
 	checkpoint := replicate.CheckpointTopic(b.stateNamespace(m.To.Topic), b.cfg.Group)
 	env := &replicate.Env{
@@ -70,7 +86,7 @@ func (b *bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *repli
 		watcher{b.clusters[m.From.Cluster].client}, metrics)
 }
 
-func (b *bridge) side(e config.Endpoint) replicate.Side {
+func (b *Bridge) side(e config.Endpoint) replicate.Side {
 	cl := b.clusters[e.Cluster]
 	cache := layoutcache.New(layoutcache.Options{
 		Topic: e.Topic, Watcher: watcher{cl.client}, Namespace: cl.namespace(replicate.NamespaceOf(e.Topic)), Logger: cl.log,
@@ -80,14 +96,14 @@ func (b *bridge) side(e config.Endpoint) replicate.Side {
 }
 
 // stateNamespace is where geobridge's own topics live.
-func (b *bridge) stateNamespace(topic string) string {
+func (b *Bridge) stateNamespace(topic string) string {
 	if b.cfg.State.Namespace != "" {
 		return b.cfg.State.Namespace
 	}
 	return replicate.NamespaceOf(topic)
 }
 
-func (b *bridge) recordsOf(cluster, topic string) *replicate.Records {
+func (b *Bridge) recordsOf(cluster, topic string) *replicate.Records {
 	key := cluster + " " + topic
 	if b.records[key] == nil {
 		b.records[key] = replicate.NewRecords(b.clusters[cluster].client, topic, b.log)
@@ -95,11 +111,12 @@ func (b *bridge) recordsOf(cluster, topic string) *replicate.Records {
 	return b.records[key]
 }
 
-// errNotDrained becomes exit code 5.
-var errNotDrained = errors.New("not everything was drained within shutdown_timeout; nothing is lost, the rest is copied after the next start")
+// ErrNotDrained is a stop that ran out of time. Nothing is lost by it.
+var ErrNotDrained = errors.New("not everything was drained within shutdown_timeout; nothing is lost, the rest is copied after the next start")
 
-// Run copies until ctx ends, then drains for shutdown_timeout at most.
-func (b *bridge) Run(ctx context.Context) error {
+// Run copies until ctx ends, then drains for shutdown_timeout at most
+// (ErrNotDrained). It is called once.
+func (b *Bridge) Run(ctx context.Context) error {
 	hard, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	var watches sync.WaitGroup
@@ -140,67 +157,16 @@ func (b *bridge) Run(ctx context.Context) error {
 	b.close()
 	if failed != nil {
 		b.log.Error("not drained", "error", failed)
-		return errNotDrained
+		return ErrNotDrained
 	}
 	b.log.Info("drained")
 	return nil
 }
 
 // close ends all connections.
-func (b *bridge) close() {
+func (b *Bridge) close() {
 	for _, cl := range b.clusters {
 		_ = cl.client.Close() // never fails
 		cl.admin.Close()
 	}
-}
-
-// boardAdapter lets mappings and lanes show themselves on the status board.
-type boardAdapter struct{ *status.Board }
-
-func (b boardAdapter) Mapping(name, state, reason string) {
-	b.SetMapping(name, status.State(state), reason)
-}
-
-func (b boardAdapter) Lane(mapping, id string, s replicate.LaneStatus) {
-	b.SetLane(mapping, id, status.State(s.State), s.Reason, status.LaneFacts{
-		Segment: s.Segment, Range: s.Range, Frontier: s.Frontier,
-		InflightEntries: s.Entries, InflightBytes: int64(s.Bytes), Targets: s.Targets,
-	})
-}
-
-func (b boardAdapter) LaneGone(mapping, id string) { b.RemoveLane(mapping, id) }
-
-// adminAdapter gives replicate what it needs of the admin client.
-type adminAdapter struct{ *admin.Client }
-
-func (a adminAdapter) Subscriptions(ctx context.Context, topic string) (map[string]replicate.Subscription, error) {
-	subs, err := a.Client.Subscriptions(ctx, topic)
-	out := make(map[string]replicate.Subscription, len(subs))
-	for name, s := range subs {
-		out[name] = replicate.Subscription{Recorded: s.Type == admin.TypeStream, Backlog: s.Backlog}
-	}
-	return out, err
-}
-
-func (a adminAdapter) Keeping(ctx context.Context, namespace string) (replicate.Keeping, error) {
-	p, err := a.NamespacePolicies(ctx, namespace)
-	if errors.Is(err, admin.ErrUnknown) {
-		return replicate.Keeping{}, nil
-	}
-	set := func(n *int64) bool { return n != nil && *n != 0 }
-	k := replicate.Keeping{Known: err == nil, Retention: set(p.RetentionMinutes) && set(p.RetentionMB), QuotaLimit: len(p.BacklogQuota) > 0,
-		Deduplication: p.Deduplication != nil && *p.Deduplication}
-	if p.TTLSeconds != nil {
-		k.TTL = time.Duration(*p.TTLSeconds) * time.Second
-	}
-	return k, err
-}
-
-// ClusterName is empty where the role may not ask.
-func (a adminAdapter) ClusterName(ctx context.Context) (string, error) {
-	name, err := a.Client.ClusterName(ctx)
-	if errors.Is(err, admin.ErrUnknown) || errors.Is(err, admin.ErrUnauthorized) {
-		return "", nil
-	}
-	return name, err
 }
