@@ -19,6 +19,7 @@ type Command struct {
 	// Base is nil for these three, of which one is set then.
 	Base    *pulsarpb.BaseCommand
 	Send    *frame.SendCommand
+	Entry   *frame.Entry // of Send
 	Receipt *frame.ReceiptCommand
 	Message *frame.MessageCommand
 }

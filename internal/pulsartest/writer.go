@@ -116,7 +116,7 @@ func (c *conn) judgeReceived(f *frame.Frame) Action {
 	}
 	cmd := Command{Broker: c.broker, Conn: c.number, Type: f.Type, Base: f.Command}
 	if f.Type == pulsarpb.BaseCommand_SEND {
-		cmd.Send = &f.Send
+		cmd.Send, cmd.Entry = &f.Send, f.Entry
 	}
 	c.broker.cluster.locked(func() { cmd.Topic = c.topicOf(f) })
 	return hook(cmd)
