@@ -12,10 +12,10 @@ FUZZTIME ?= 20s
 E2E_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race e2e e2e-full bench lint fuzz generate clean
+.PHONY: help build test race e2e e2e-full conformance bench lint fuzz generate clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
 
 build: ## build bin/geobridge
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/geobridge ./cmd/geobridge
@@ -33,6 +33,9 @@ e2e: build ## run every scenario once against real Pulsar 5 brokers; needs Maven
 e2e-full: build ## the long versions of the scenarios
 	GEOBRIDGE_E2E_BINARY=$(CURDIR)/bin/geobridge GEOBRIDGE_E2E_FULL=1 \
 	  $(GO) test -tags e2e -count=1 -timeout 180m -v ./e2e $(E2E_ARGS)
+
+conformance: ## run the protocol scenarios of make test against real Pulsar 5 brokers; needs what make e2e needs
+	GEOBRIDGE_CONFORMANCE=real $(GO) test -count=1 -v -timeout 20m ./internal/conformance
 
 bench: build ## run the benchmarks; the last one needs what make e2e needs
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -38,6 +38,8 @@ func importTable() map[string][]string {
 			"internal/pulsartest", "internal/keyorder"}, wire...),
 		"internal/ladder": append([]string{"config", "reroute", "replicate", "internal/bridge", "internal/status", "internal/pulsar",
 			"internal/pulsartest", "internal/keyorder"}, wire...),
+		"internal/conformance": append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/pulsartest",
+			"e2e/restadmin", "e2e/rig", "e2e/witness"}, wire...),
 		"e2e": append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder"}, wire...),
 		"bench": append([]string{"reroute", "internal/pulsar", "internal/admin", "internal/keyorder",
 			"e2e/daemon", "e2e/restadmin", "e2e/rig", "e2e/witness"}, wire...), // one row with e2e: its brokers and its witness

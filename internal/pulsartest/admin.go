@@ -35,6 +35,7 @@ func (c *Cluster) Admin() http.Handler {
 		"PUT /admin/v2/persistent/{tenant}/{ns}/{topic}/compaction":                  a.compact,
 		"GET /admin/v2/persistent/{tenant}/{ns}/{topic}/compaction":                  a.compaction,
 		"GET /admin/v2/namespaces/{tenant}/{ns}":                                     a.policies,
+		"PUT /admin/v2/namespaces/{tenant}/{ns}":                                     a.createNamespace,
 		"PUT /admin/v2/namespaces/{tenant}/{ns}/unload":                              a.unload,
 		"GET /admin/v2/brokers/configuration/runtime":                                a.configuration,
 	} {

@@ -167,6 +167,18 @@ func (a admin) policies(r *http.Request) (any, error) {
 	return p, nil
 }
 
+func (a admin) createNamespace(r *http.Request) (any, error) {
+	known := false
+	a.locked(func() {
+		known = a.core.namespaces[namespace(r)]
+		a.core.namespaces[namespace(r)] = true
+	})
+	if known {
+		return nil, status{http.StatusConflict, "Namespace already exists"}
+	}
+	return nil, nil
+}
+
 func (a admin) unload(r *http.Request) (any, error) {
 	a.locked(func() {
 		for i := range bundles {

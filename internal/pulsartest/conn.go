@@ -10,13 +10,8 @@ import (
 	"github.com/geobridge/geobridge/internal/pulsar/frame"
 )
 
-const (
-	// pingEvery is after how long a PING is sent; one more, and a mute client is cut
-	// (facts 1).
-	pingEvery = 30 * time.Second
-	// probeTime is how long a mute holder of a name is waited for (P34).
-	probeTime = 5 * time.Second
-)
+// probeTime is how long a mute holder of a name is waited for (P34).
+const probeTime = 5 * time.Second
 
 // conn is one client's connection: a reader, which handles commands one by one
 // under the cluster's lock, and a writer behind a queue without a bound, since the
@@ -49,6 +44,8 @@ func newConn(b *Broker, nc net.Conn, number int) *conn {
 		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{},
 	}
 }
+
+func (c *conn) keepAlive() time.Duration { return c.broker.cluster.core.opts.KeepAlive }
 
 func (c *conn) send(o outgoing) {
 	c.mu.Lock()

@@ -14,8 +14,11 @@ type Options struct {
 	// AckSaveInterval is how long an acknowledgement may be lost by a crash (P11);
 	// default 1 s, negative never.
 	AckSaveInterval time.Duration
-	Deduplication   bool // facts 7
-	Retention       bool // nothing is trimmed or pruned
+	// KeepAlive is after how long a PING is sent; at the one after that, a mute client is
+	// cut (facts 1); default 30 s.
+	KeepAlive     time.Duration
+	Deduplication bool // facts 7
+	Retention     bool // nothing is trimmed or pruned
 	// Survive says how many of the sends that are pending when their broker crashes
 	// or unloads the topic are stored all the same (P19); default all.
 	Survive func(topic string, pending int) int
@@ -38,6 +41,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.FailoverDelay == 0 {
 		o.FailoverDelay = time.Second
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 30 * time.Second
 	}
 	if o.AckSaveInterval == 0 {
 		o.AckSaveInterval = time.Second

@@ -13,7 +13,7 @@ import (
 // was mute for two PINGs.
 func (c *conn) write() {
 	defer c.end()
-	tick := time.NewTicker(pingEvery)
+	tick := time.NewTicker(c.keepAlive())
 	defer tick.Stop()
 	w := &writer{conn: c}
 	for pinged := false; ; {
@@ -66,7 +66,7 @@ func (w *writer) flush() bool {
 		return true
 	}
 	// One who does not read is as mute as one who does not answer.
-	_ = w.conn.nc.SetWriteDeadline(time.Now().Add(2 * pingEvery)) // Write fails where this does
+	_ = w.conn.nc.SetWriteDeadline(time.Now().Add(2 * w.conn.keepAlive())) // Write fails where this does
 	_, err := w.conn.nc.Write(w.buf)
 	w.buf = w.buf[:0]
 	return err == nil
