@@ -25,7 +25,7 @@ func (c *Cluster) Admin() http.Handler {
 		"POST /admin/v2/scalable/{tenant}/{ns}/{topic}/split/{id}":                   a.split,
 		"POST /admin/v2/scalable/{tenant}/{ns}/{topic}/merge/{id}/{other}":           a.merge,
 		"POST /admin/v2/scalable/{tenant}/{ns}/{topic}/rebucket/{id}":                a.rebucket,
-		"POST /admin/v2/scalable/{tenant}/{ns}/{topic}/autoScalePolicy":              a.nothing,
+		"POST /admin/v2/scalable/{tenant}/{ns}/{topic}/autoScalePolicy":              a.autoScale,
 		"PUT /admin/v2/scalable/{tenant}/{ns}/{topic}/subscriptions/{sub}":           a.subscription(c.RecordSubscription),
 		"DELETE /admin/v2/scalable/{tenant}/{ns}/{topic}/subscriptions/{sub}":        a.subscription(c.DeleteSubscription),
 		"POST /admin/v2/scalable/{tenant}/{ns}/{topic}/subscriptions/{sub}/skip-all": a.subscription(c.SkipAll),
@@ -117,7 +117,19 @@ func uninitialised(topic string, err error) error {
 	return err
 }
 
-func (a admin) nothing(*http.Request) (any, error) { return nil, nil }
+func (a admin) autoScale(r *http.Request) (any, error) {
+	var policy struct {
+		Enabled *bool `json:"enabled"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&policy); err != nil {
+		return nil, status{http.StatusBadRequest, err.Error()}
+	}
+	topic := scalableOf(r)
+	if policy.Enabled == nil {
+		return nil, nil
+	}
+	return nil, uninitialised(topic, a.SetAutoScale(topic, *policy.Enabled))
+}
 
 func (a admin) create(r *http.Request) (any, error) {
 	n := 1

@@ -14,7 +14,7 @@ import (
 // statsOf is the share of one segment in the stats of a subscription.
 func (s *subscription) statsOf() map[string]any {
 	return map[string]any{"msgBacklog": s.cur.backlog(s.topic.log), "backlogSize": s.cur.bytes(s.topic.log), "unackedMessages": 0,
-		"blocked": false, "consumerCount": len(s.consumers)}
+		"blocked": false, "consumerCount": len(s.consumers), "drainingBuckets": s.sharing.drainingBuckets()}
 }
 
 // bytes is the size of what is not acknowledged.

@@ -68,9 +68,15 @@ func (b *Broker) Crash() {
 		b.down = true
 		for conn := range c.conns {
 			if conn.broker == b {
+				conn.silence() // what one's end gives another is not delivered any more
+			}
+		}
+		for conn := range c.conns {
+			if conn.broker == b {
 				conn.cut()
 			}
 		}
+		c.core.depose(b)
 		for _, name := range c.core.servedBy(b) {
 			c.core.topics[name].crash()
 		}
@@ -212,8 +218,13 @@ func (c *Cluster) up() (up []*Broker) {
 	return up
 }
 
-// leader is the first broker that is up. Somebody is: a broker asks.
-func (c *Cluster) leader() *Broker { return c.up()[0] }
+// leader is the first broker that is up, nil if none is.
+func (c *Cluster) leader() *Broker {
+	if up := c.up(); len(up) > 0 {
+		return up[0]
+	}
+	return nil
+}
 
 // choose takes the broker that is up and has the fewest bundles, the first of
 // several.

@@ -104,8 +104,17 @@ func (c *Cluster) Layout(topic string) (l Layout, err error) {
 	return l, err
 }
 
-func (c *Cluster) change(topic string, planned func(*Layout) (plan, error)) error {
+// governed runs f with a scalable topic that has a controller, since that does it: the
+// leader becomes it if there is none.
+func (c *Cluster) governed(topic string, f func(*scalable) error) error {
 	return c.with(topic, func(s *scalable) error {
+		c.core.elect(s, c.leader())
+		return f(s)
+	})
+}
+
+func (c *Cluster) change(topic string, planned func(*Layout) (plan, error)) error {
+	return c.governed(topic, func(s *scalable) error {
 		p, err := planned(&s.layout)
 		if err == nil {
 			c.core.change(s, p)
@@ -127,6 +136,37 @@ func (c *Cluster) Merge(topic string, a, b uint64) error {
 // Rebucket seals a segment; its successor has that many buckets.
 func (c *Cluster) Rebucket(topic string, id uint64, buckets int) error {
 	return c.change(topic, func(l *Layout) (plan, error) { return l.planRebucket(id, buckets) })
+}
+
+// SetAutoScale lets a topic grow with its STREAM consumers, or not (facts 4.8).
+func (c *Cluster) SetAutoScale(topic string, on bool) error {
+	return c.with(topic, func(s *scalable) error {
+		s.autoScale = on
+		c.core.joined(s)
+		return nil
+	})
+}
+
+// Controller is the broker that a scalable topic's STREAM consumers register with, nil
+// before one was elected (P5).
+func (c *Cluster) Controller(topic string) (b *Broker, err error) {
+	err = c.with(topic, func(s *scalable) error {
+		b = s.controller
+		return nil
+	})
+	return b, err
+}
+
+// Registered are the names of a subscription's STREAM consumers, the lost ones of the
+// last 60 s too.
+func (c *Cluster) Registered(topic, sub string) (consumers []string, err error) {
+	err = c.with(topic, func(s *scalable) error {
+		if g := s.groups[sub]; g != nil {
+			consumers = names(g.sessions)
+		}
+		return nil
+	})
+	return consumers, err
 }
 
 // Repeat pushes the layout without news, as load reports do (facts 2.4).
@@ -157,7 +197,7 @@ func (c *Cluster) DeleteScalable(topic string, force bool) error {
 
 // RecordSubscription is PUT …/subscriptions/{sub} (P16).
 func (c *Cluster) RecordSubscription(topic, sub string) error {
-	return c.with(topic, func(s *scalable) error {
+	return c.governed(topic, func(s *scalable) error {
 		c.core.record(s, sub)
 		return nil
 	})
@@ -165,7 +205,7 @@ func (c *Cluster) RecordSubscription(topic, sub string) error {
 
 // SkipAll is POST …/subscriptions/{sub}/skip-all (P16).
 func (c *Cluster) SkipAll(topic, sub string) error {
-	return c.with(topic, func(s *scalable) error {
+	return c.governed(topic, func(s *scalable) error {
 		c.core.skipAll(s, sub)
 		return nil
 	})
@@ -173,7 +213,7 @@ func (c *Cluster) SkipAll(topic, sub string) error {
 
 // DeleteSubscription is DELETE …/subscriptions/{sub} (P17).
 func (c *Cluster) DeleteSubscription(topic, sub string) error {
-	return c.with(topic, func(s *scalable) error {
+	return c.governed(topic, func(s *scalable) error {
 		c.core.forget(s, sub)
 		return nil
 	})

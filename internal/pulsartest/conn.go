@@ -34,6 +34,7 @@ type conn struct {
 	dead      bool
 	producers map[uint64]*producer
 	consumers map[uint64]*consumer
+	streams   map[uint64]stream // STREAM registrations
 	probes    []func(alive bool)
 }
 
@@ -41,7 +42,7 @@ func newConn(b *Broker, nc net.Conn, number int) *conn {
 	return &conn{
 		broker: b, nc: nc, in: bufio.NewReaderSize(nc, 8<<10), number: number,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
-		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{},
+		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{}, streams: map[uint64]stream{},
 	}
 }
 
@@ -90,7 +91,12 @@ func (c *conn) cut() {
 	for _, s := range c.consumers {
 		s.sub.detach(s)
 	}
-	c.producers, c.consumers = nil, nil
+	for _, st := range c.streams {
+		if g := st.group(c.broker); g != nil {
+			g.disconnect(st.name)
+		}
+	}
+	c.producers, c.consumers, c.streams = nil, nil, nil
 	for _, probe := range c.probes {
 		probe(false)
 	}

@@ -22,6 +22,8 @@ func newCursor(at int64) *cursor {
 	return &cursor{mark: at, read: at, savedMark: at, acked: map[int64]bool{}}
 }
 
+func (c *cursor) isAcked(n int64) bool { return n < c.mark || c.acked[n] }
+
 // backlog counts what is not acknowledged, in entries, markers included (P21).
 func (c *cursor) backlog(l *log) int64 {
 	n := l.end() - max(c.mark, l.start)

@@ -19,6 +19,7 @@ type Options struct {
 	KeepAlive     time.Duration
 	Deduplication bool // facts 7
 	Retention     bool // nothing is trimmed or pruned
+	NoAutoScale   bool // scalable topics do not grow with their consumers; SetAutoScale is for one
 	// Survive says how many of the sends that are pending when their broker crashes
 	// or unloads the topic are stored all the same (P19); default all.
 	Survive func(topic string, pending int) int

@@ -3,7 +3,9 @@ package pulsartest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"time"
 )
 
 // Errors of what is asked of a Cluster directly.
@@ -18,7 +20,10 @@ type scalable struct {
 	layout     Layout
 	nextID     uint64
 	records    map[string]bool
-	controlled bool // a controller was elected: pushes name it (facts 2.3)
+	controller *Broker           // nil before one was elected: pushes name it (facts 2.3)
+	groups     map[string]*group // of STREAM consumers, by subscription
+	autoScale  bool
+	rebucketed time.Time // the last time
 }
 
 func notFound(what, name string) error { return fmt.Errorf("%s %s: %w", what, name, ErrNotFound) }
@@ -41,7 +46,7 @@ func (c *core) create(name string, segments int) error {
 	}
 	s := &scalable{
 		layout: Layout{Topic: name, Segments: initialSegments(segments, c.now())},
-		nextID: uint64(segments), records: map[string]bool{},
+		nextID: uint64(segments), records: map[string]bool{}, groups: map[string]*group{}, autoScale: !c.opts.NoAutoScale,
 	}
 	c.scalables[name] = s
 	for i := range s.layout.Segments {
@@ -77,9 +82,19 @@ func (c *core) change(s *scalable, p plan) {
 			}
 		}
 	}
-	s.controlled = true
+	if len(p.parents) == 1 && len(p.children) == 1 {
+		s.rebucketed = c.now()
+	}
 	c.push(s.layout.Topic)
+	s.layoutChanged()
 	c.push(s.layout.Topic)
+}
+
+// layoutChanged tells the STREAM consumers.
+func (s *scalable) layoutChanged() {
+	for _, name := range names(s.groups) {
+		s.groups[name].layoutChanged()
+	}
 }
 
 // record writes a subscription into the topic's metadata, and makes the cursors
@@ -93,9 +108,7 @@ func (c *core) record(s *scalable, sub string) {
 func (c *core) skipAll(s *scalable, sub string) {
 	c.eachSegment(s, func(_ *Segment, t *topic) {
 		if cursor := t.subs[sub]; cursor != nil {
-			cursor.cur.ackTo(t.log.end())
-			cursor.cur.save(c.now(), 0)
-			cursor.tellEnd()
+			cursor.skipAll()
 		}
 	})
 }
@@ -111,17 +124,18 @@ func (c *core) forget(s *scalable, sub string) {
 	})
 }
 
-// prune deletes the sealed segments that every recorded subscription has
-// drained: with their data, whoever reads them unrecorded (facts 3.5, P14). It
-// returns how many went.
+// prune deletes the sealed segments that every subscription has drained which is
+// recorded, or registered as STREAM: with their data, whoever else reads them. One that
+// never read the segment has not drained it (facts 0.1, 3.5, P14). It returns how many
+// went.
 func (c *core) prune(s *scalable) int {
 	var gone []uint64
 	c.eachSegment(s, func(seg *Segment, t *topic) {
 		if !seg.Sealed || c.opts.Retention {
 			return
 		}
-		for name := range s.records {
-			if sub := t.subs[name]; sub != nil && sub.cur.backlog(t.log) > 0 {
+		for name := range s.protected() {
+			if sub := t.subs[name]; sub == nil || sub.cur.backlog(t.log) > 0 {
 				return
 			}
 		}
@@ -132,15 +146,31 @@ func (c *core) prune(s *scalable) int {
 	for _, id := range gone {
 		s.layout.remove(id)
 		c.push(s.layout.Topic)
+		s.layoutChanged()
 	}
 	return len(gone)
+}
+
+// protected are the subscriptions that keep data: a registration does as long as it
+// lives.
+func (s *scalable) protected() map[string]bool {
+	all := maps.Clone(s.records)
+	for name, g := range s.groups {
+		if len(g.sessions) > 0 {
+			all[name] = true
+		}
+	}
+	return all
 }
 
 // remove deletes a scalable topic. Without force, segments that are in use stay
 // as orphans, and answer well (facts 2.5). Layout watches are not told: a push
 // without a controller is all that comes. The namespace watch is.
 func (c *core) remove(s *scalable, force bool) {
-	s.controlled = false
+	s.controller = nil
+	for _, g := range s.groups {
+		g.suspend() // facts 2.5: they hear nothing
+	}
 	c.push(s.layout.Topic)
 	c.eachSegment(s, func(_ *Segment, t *topic) {
 		if force || !t.attached() {

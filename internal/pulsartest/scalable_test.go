@@ -70,17 +70,17 @@ func TestLayoutWatch(t *testing.T) {
 		of, _ := r.watch(r.active()[1]) // a segment stands for its topic
 		r.want(of, "0: 0 1")
 		r.must(r.Split(scalableTopic, 1))
-		const split = "1: 0 1s 2[1] 3[1]"
-		r.want(n, split, split)
+		const split = "1: 0 1s 2[1] 3[1] controlled"
+		r.want(n, "0: 0 1 controlled", split, split)
 		r.must(r.Repeat(scalableTopic))
 		r.want(n, split)
 		r.must(r.Merge(scalableTopic, 2, 0))
-		const merged = "2: 0s 1s 2s[1] 3[1] 4[2 0]"
+		const merged = "2: 0s 1s 2s[1] 3[1] 4[2 0] controlled"
 		r.want(n, merged, merged)
 		if pruned, err := r.Prune(scalableTopic); pruned != 3 || err != nil {
 			t.Errorf("%d pruned, %v", pruned, err)
 		}
-		r.want(n, "3: 1s 2s[1] 3[1] 4[2]", "4: 2s 3 4[2]", "5: 3 4")
+		r.want(n, "3: 1s 2s[1] 3[1] 4[2] controlled", "4: 2s 3 4[2] controlled", "5: 3 4 controlled")
 		r.must(r.Rebucket(scalableTopic, 4, 7))
 		l, lerr := r.Cluster.Layout(scalableTopic)
 		r.must(lerr)
@@ -112,7 +112,7 @@ func TestDeleteAndRecreate(t *testing.T) {
 		r.must(r.Rebucket(scalableTopic, 0, 2))
 		segment := r.active()[0]
 		n, _ := r.watch(scalableTopic)
-		r.want(n, "1: 0s 1[0]")
+		r.want(n, "1: 0s 1[0] controlled")
 		p := r.produce(segment, "p")
 		c := r.subscribe(failover(segment, "c"), 10)
 		r.must(r.DeleteScalable(scalableTopic, false))

@@ -45,9 +45,13 @@ func (c *conn) serve(f *frame.Frame) {
 		pulsarpb.BaseCommand_REDELIVER_UNACKNOWLEDGED_MESSAGES, pulsarpb.BaseCommand_CLOSE_CONSUMER:
 		c.serveConsumer(cmd)
 	case pulsarpb.BaseCommand_SCALABLE_TOPIC_LOOKUP:
-		core.watchLayout(c, cmd.GetScalableTopicLookup())
+		core.watchLayout(c.broker, c, cmd.GetScalableTopicLookup())
 	case pulsarpb.BaseCommand_SCALABLE_TOPIC_CLOSE:
 		core.unwatchLayout(c, func(id uint64) bool { return id == cmd.GetScalableTopicClose().GetSessionId() })
+	case pulsarpb.BaseCommand_SCALABLE_TOPIC_SUBSCRIBE:
+		c.registerStream(cmd.GetScalableTopicSubscribe())
+	case pulsarpb.BaseCommand_SCALABLE_TOPIC_UNSUBSCRIBE:
+		c.unregisterStream(cmd.GetScalableTopicUnsubscribe())
 	case pulsarpb.BaseCommand_WATCH_SCALABLE_TOPICS:
 		core.watchTopics(c, cmd.GetWatchScalableTopics())
 	case pulsarpb.BaseCommand_WATCH_SCALABLE_TOPICS_CLOSE:

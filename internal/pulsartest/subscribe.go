@@ -29,9 +29,10 @@ func (c *conn) attach(cmd *pulsarpb.CommandSubscribe) *refusal {
 		return refused
 	}
 	switch cmd.GetSubType() {
-	case pulsarpb.CommandSubscribe_Exclusive, pulsarpb.CommandSubscribe_Failover:
-	default:
-		return refuse(pulsarpb.ServerError_NotAllowedError, "pulsartest: no such subscription type yet")
+	case pulsarpb.CommandSubscribe_Shared, pulsarpb.CommandSubscribe_Key_Shared:
+		if cmd.GetReadCompacted() { // facts 9.4
+			return refuse(pulsarpb.ServerError_NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions")
+		}
 	}
 	s := t.subs[cmd.GetSubscription()]
 	switch {
@@ -45,7 +46,7 @@ func (c *conn) attach(cmd *pulsarpb.CommandSubscribe) *refusal {
 		name = fmt.Sprintf("%d-%d", c.number, cmd.GetConsumerId())
 	}
 	consumer := &consumer{peer: c, id: cmd.GetConsumerId(), name: name, priority: cmd.GetPriorityLevel()}
-	if refused := s.attach(consumer, cmd.GetSubType()); refused != nil {
+	if refused := s.attach(consumer, cmd.GetSubType(), cmd.GetKeySharedMeta()); refused != nil {
 		return refused
 	}
 	c.consumers[consumer.id] = consumer
@@ -81,9 +82,7 @@ func (c *conn) serveConsumer(cmd *pulsarpb.BaseCommand) {
 	case pulsarpb.BaseCommand_FLOW:
 		if s := c.consumers[cmd.GetFlow().GetConsumerId()]; s != nil {
 			s.permits += int64(cmd.GetFlow().GetMessagePermits())
-			if s.sub.active == s {
-				s.sub.dispatch()
-			}
+			s.sub.dispatch()
 		}
 	case pulsarpb.BaseCommand_ACK:
 		c.ack(cmd.GetAck())
@@ -92,9 +91,13 @@ func (c *conn) serveConsumer(cmd *pulsarpb.BaseCommand) {
 	case pulsarpb.BaseCommand_CONSUMER_STATS:
 		c.stats(cmd.GetConsumerStats())
 	case pulsarpb.BaseCommand_REDELIVER_UNACKNOWLEDGED_MESSAGES:
-		if s := c.consumers[cmd.GetRedeliverUnacknowledgedMessages().GetConsumerId()]; s != nil && s.sub.active == s {
-			s.sub.cur.rewind() // facts 9.3: everything from the first hole
-			s.sub.dispatch()
+		m := cmd.GetRedeliverUnacknowledgedMessages()
+		if s := c.consumers[m.GetConsumerId()]; s != nil {
+			var named []Position
+			for _, id := range m.GetMessageIds() {
+				named = append(named, positionOf(id))
+			}
+			s.sub.redeliver(s, named)
 		}
 	case pulsarpb.BaseCommand_CLOSE_CONSUMER:
 		m := cmd.GetCloseConsumer()

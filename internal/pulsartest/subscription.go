@@ -28,12 +28,14 @@ type subscription struct {
 	cur       *cursor
 	consumers []*consumer
 	active    *consumer
-	waiting   bool   // the new active one gets nothing yet
-	turn      uint64 // counts elections, so that an old timer is told from a new one
+	sharing   *sharing // of Shared and Key_Shared ones, while somebody is attached
+	waiting   bool     // the new active one gets nothing yet
+	turn      uint64   // counts elections, so that an old timer is told from a new one
 }
 
-// attach adds a consumer, or says why not (facts 4.3).
-func (s *subscription) attach(c *consumer, typ pulsarpb.CommandSubscribe_SubType) *refusal {
+// attach adds a consumer, or says why not (facts 4.3). What a Key_Shared one declares
+// is in meta.
+func (s *subscription) attach(c *consumer, typ pulsarpb.CommandSubscribe_SubType, meta *pulsarpb.KeySharedMeta) *refusal {
 	if len(s.consumers) > 0 {
 		switch {
 		case s.typ != typ:
@@ -42,13 +44,45 @@ func (s *subscription) attach(c *consumer, typ pulsarpb.CommandSubscribe_SubType
 			return refuse(pulsarpb.ServerError_ConsumerBusy, "Exclusive consumer is already connected")
 		}
 	}
-	s.typ = typ
-	c.sub = s
-	s.consumers = append(s.consumers, c)
+	if isShared(typ) {
+		return s.attachShared(c, typ, meta)
+	}
+	s.add(c, typ)
 	if typ == pulsarpb.CommandSubscribe_Failover && len(s.consumers) > 1 {
 		c.tellActive(false) // P8
 	}
 	s.elect()
+	return nil
+}
+
+func (s *subscription) add(c *consumer, typ pulsarpb.CommandSubscribe_SubType) {
+	s.typ = typ
+	c.sub = s
+	s.consumers = append(s.consumers, c)
+}
+
+func (s *subscription) attachShared(c *consumer, typ pulsarpb.CommandSubscribe_SubType, meta *pulsarpb.KeySharedMeta) *refusal {
+	var buckets []bucket
+	if typ == pulsarpb.CommandSubscribe_Key_Shared {
+		switch {
+		case byBucket(meta):
+			var refused *refusal
+			if buckets, refused = boundaries(meta); refused != nil {
+				return refused
+			}
+		case s.sharing == nil:
+			return refuse(pulsarpb.ServerError_NotAllowedError, "pulsartest: Key_Shared by entry bucket only")
+		}
+	}
+	if s.sharing == nil {
+		s.sharing = newSharing(buckets)
+		s.cur.rewind()
+	} else if refused := s.sharing.fits(meta, buckets); refused != nil {
+		return refused
+	}
+	s.add(c, typ)
+	s.sharing.join(c)
+	s.dispatch()
 	return nil
 }
 
@@ -59,7 +93,15 @@ func (s *subscription) detach(c *consumer) {
 	if len(s.consumers) == 0 && !s.durable && s.topic.subs[s.name] == s {
 		delete(s.topic.subs, s.name)
 	}
-	s.elect()
+	switch {
+	case s.sharing == nil:
+		s.elect()
+	case len(s.consumers) == 0:
+		s.sharing = nil
+	default:
+		s.sharing.leave(c)
+		s.dispatch()
+	}
 }
 
 // elect finds the active consumer: of those with the lowest priority level, the
@@ -129,10 +171,19 @@ func (s *subscription) owner() *consumer {
 
 func ringHash(s string) uint32 { return murmur([]byte(s)) &^ (1 << 31) }
 
-// dispatch delivers what the active consumer has permits for. One round reads as
+// dispatch delivers what there are permits for.
+func (s *subscription) dispatch() {
+	if s.sharing != nil {
+		s.share()
+		return
+	}
+	s.dispatchActive()
+}
+
+// dispatchActive delivers what the active consumer has permits for. One round reads as
 // many entries as there are permits, whatever they hold: the balance may go
 // negative (facts 9.2). A consumer with permits passes markers by itself (P21).
-func (s *subscription) dispatch() {
+func (s *subscription) dispatchActive() {
 	c := s.active
 	if c == nil || s.waiting {
 		return
@@ -150,8 +201,7 @@ func (s *subscription) dispatch() {
 				s.cur.ack(e.n)
 			case !e.readable || s.cur.acked[e.n]: // facts 5: undecodable is never delivered
 			default:
-				c.permits -= e.messages()
-				c.peer.send(outgoing{message: messageTo(c.id, e.at), entry: e})
+				s.deliver(c, e)
 			}
 			sent = true
 		}
@@ -162,6 +212,28 @@ func (s *subscription) dispatch() {
 	if c.permits > 0 && s.drained() {
 		c.tellEnd() // P24: a start at the end
 	}
+}
+
+func (s *subscription) deliver(c *consumer, e *entry) {
+	c.permits -= e.messages()
+	c.peer.send(outgoing{message: messageTo(c.id, e.at), entry: e})
+}
+
+// redeliver sends again what a consumer did not acknowledge: in a shared subscription
+// the entries that it names, or all; in another one everything from the first hole
+// (facts 9.3).
+func (s *subscription) redeliver(c *consumer, named []Position) {
+	switch {
+	case s.sharing != nil:
+		s.sharing.takeBack(c, func(n int64) bool {
+			return len(named) == 0 || slices.Contains(named, s.topic.view(n, s.compacted).at)
+		})
+	case s.active != c:
+		return
+	default:
+		s.cur.rewind()
+	}
+	s.dispatch()
 }
 
 // drained: nothing will ever come any more, and all there was is acknowledged.
@@ -182,7 +254,7 @@ func (s *subscription) tellEnd() {
 // ack acknowledges positions. Older than the mark is refused, and so is beyond
 // the last entry (P27, facts 9.3). Any consumer may, the deposed too (P10).
 func (s *subscription) ack(typ pulsarpb.CommandAck_AckType, at []Position) *refusal {
-	if s.typ == pulsarpb.CommandSubscribe_Key_Shared && typ == pulsarpb.CommandAck_Cumulative {
+	if s.sharing != nil && typ == pulsarpb.CommandAck_Cumulative {
 		return nil // facts 4.5: answered well, and ignored
 	}
 	l := s.topic.log
@@ -193,7 +265,7 @@ func (s *subscription) ack(typ pulsarpb.CommandAck_AckType, at []Position) *refu
 		}
 		if typ == pulsarpb.CommandAck_Individual {
 			if e := l.get(n - 1); e != nil && e.at == p {
-				s.cur.ack(e.n)
+				s.acked(e.n)
 			}
 			continue
 		}
@@ -204,13 +276,36 @@ func (s *subscription) ack(typ pulsarpb.CommandAck_AckType, at []Position) *refu
 	}
 	s.cur.save(s.topic.env.now(), s.topic.env.opts.AckSaveInterval)
 	s.tellEnd()
+	if s.sharing != nil {
+		s.dispatch() // a bucket may have drained
+	}
 	return nil
+}
+
+func (s *subscription) acked(n int64) {
+	s.cur.ack(n)
+	if s.sharing != nil {
+		s.sharing.release(n)
+	}
+}
+
+// skipAll moves the subscription to the end. Nobody is told.
+func (s *subscription) skipAll() {
+	s.cur.ackTo(s.topic.log.end())
+	s.cur.save(s.topic.env.now(), 0)
+	if s.sharing != nil {
+		clear(s.sharing.held)
+		for b := range s.sharing.counts {
+			clear(s.sharing.counts[b])
+		}
+	}
+	s.tellEnd()
 }
 
 // closeAll ends all consumers from the broker's side (P12, P14).
 func (s *subscription) closeAll() {
 	ended := s.consumers
-	s.consumers, s.active = nil, nil
+	s.consumers, s.active, s.sharing = nil, nil, nil
 	s.turn++
 	for _, c := range ended {
 		c.peer.send(command(closeConsumer(c.id)))

@@ -71,7 +71,7 @@ func TestDamagedAndOversize(t *testing.T) {
 	reader := &client{}
 	sub := topic.subscription("s", 0)
 	reading := &consumer{peer: reader, id: 2, name: "c", permits: 10}
-	if refused := sub.attach(reading, pulsarpb.CommandSubscribe_Exclusive); refused != nil {
+	if refused := sub.attach(reading, pulsarpb.CommandSubscribe_Exclusive, nil); refused != nil {
 		t.Fatal(refused)
 	}
 	p := open()
@@ -98,7 +98,7 @@ func TestSessionIDTwice(t *testing.T) {
 	c, peer := coreOf(Options{}), &client{}
 	const topic = "topic://public/default/t"
 	for range 2 { // the first one creates the topic
-		c.watchLayout(peer, &pulsarpb.CommandScalableTopicLookup{SessionId: proto.Uint64(7), Topic: proto.String(topic)})
+		c.watchLayout(nil, peer, &pulsarpb.CommandScalableTopicLookup{SessionId: proto.Uint64(7), Topic: proto.String(topic)})
 	}
 	c.push(topic)
 	const update = "SCALABLE_TOPIC_UPDATE"
@@ -119,7 +119,7 @@ func TestPruneTakesLooseSubscriptions(t *testing.T) {
 	topic := c.topics[s.layout.Segments[0].Topic(name)]
 	topic.log.append(newEntry(frame.NewEntry(metadataOf(0), nil)))
 	sub := topic.subscription("loose", 0)
-	if refused := sub.attach(&consumer{peer: peer, id: 1, name: "c"}, pulsarpb.CommandSubscribe_Failover); refused != nil {
+	if refused := sub.attach(&consumer{peer: peer, id: 1, name: "c"}, pulsarpb.CommandSubscribe_Failover, nil); refused != nil {
 		t.Fatal(refused)
 	}
 	p, err := s.layout.planSplit(0)

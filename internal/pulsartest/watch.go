@@ -11,9 +11,10 @@ import (
 
 // layoutWatch is one session of SCALABLE_TOPIC_LOOKUP.
 type layoutWatch struct {
-	peer  peer
-	id    uint64
-	topic string
+	peer   peer
+	broker *Broker
+	id     uint64
+	topic  string
 }
 
 // topicsWatch is one session of WATCH_SCALABLE_TOPICS.
@@ -25,8 +26,8 @@ type topicsWatch struct {
 
 // watchLayout opens a session. Of a missing topic it is dead with its first
 // answer (facts 2.1). Sessions of one id live side by side (facts 2.7).
-func (c *core) watchLayout(p peer, cmd *pulsarpb.CommandScalableTopicLookup) {
-	w := &layoutWatch{peer: p, id: cmd.GetSessionId(), topic: parentOf(cmd.GetTopic())}
+func (c *core) watchLayout(b *Broker, p peer, cmd *pulsarpb.CommandScalableTopicLookup) {
+	w := &layoutWatch{peer: p, broker: b, id: cmd.GetSessionId(), topic: parentOf(cmd.GetTopic())}
 	if c.scalables[w.topic] == nil && cmd.GetCreateIfMissing() {
 		_ = c.create(w.topic, 1) // what cannot be created is not found
 	}
@@ -78,8 +79,8 @@ func (c *core) dag(s *scalable) *pulsarpb.ScalableTopicDAG {
 			SegmentId: proto.Uint64(seg.ID), BrokerUrl: proto.String(owner.URL()), BrokerUrlTls: proto.String(owner.tlsURL()),
 		})
 	}
-	if owner := c.owners[bundleOf(s.layout.Topic)]; owner != nil && s.controlled {
-		dag.ControllerBrokerUrl, dag.ControllerBrokerUrlTls = proto.String(owner.URL()), proto.String(owner.tlsURL())
+	if b := s.controller; b != nil {
+		dag.ControllerBrokerUrl, dag.ControllerBrokerUrlTls = proto.String(b.URL()), proto.String(b.tlsURL())
 	}
 	return dag
 }
