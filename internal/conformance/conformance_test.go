@@ -97,5 +97,8 @@ func stage(t *testing.T, s Scenario, secret []byte) *T {
 func scenarios() []Scenario {
 	return slices.Concat(
 		handshakeScenarios(),
+		watchScenarios(),
+		changeScenarios(),
+		deletionScenarios(),
 	)
 }

@@ -96,10 +96,15 @@ func lookupAfterUnload(t *T) {
 	w.Subscribe(segment, 6, "s", exclusive)
 }
 
-// A malformed name in a look-up ends the whole connection.
+// A malformed name is refused by a look-up, and ends the whole connection in a layout watch.
 func malformedName(t *T) {
 	w := t.Connect(0)
-	w.Send(lookup("topic://bad", false))
+	r := w.LookUp("topic://bad", false)
+	if r.GetResponse() != pulsarpb.CommandLookupTopicResponse_Failed || r.GetError() != pulsarpb.ServerError_InvalidTopicName {
+		t.Errorf("look-up: %v", r)
+	}
+	w.Alive()
+	w.Watch("topic://bad", 1)
 	w.Ended()
 }
 

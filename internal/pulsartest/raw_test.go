@@ -76,8 +76,12 @@ func TestRaw(t *testing.T) {
 			t.Errorf("an unknown consumer and an unknown producer were answered: %v", got)
 		}
 		if got := c.ask(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_LOOKUP.Enum(), LookupTopic: &pulsarpb.CommandLookupTopic{
-			Topic: proto.String("topic://bad"), RequestId: proto.Uint64(2)}}); got != nil {
-			t.Errorf("a malformed name: %v", got)
+			Topic: proto.String("topic://bad"), RequestId: proto.Uint64(2)}}); got.GetLookupTopicResponse().GetError() != pulsarpb.ServerError_InvalidTopicName {
+			t.Errorf("look-up of a malformed name: %v", got)
+		}
+		if got := c.ask(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_SCALABLE_TOPIC_LOOKUP.Enum(), ScalableTopicLookup: &pulsarpb.CommandScalableTopicLookup{
+			Topic: proto.String("topic://bad"), SessionId: proto.Uint64(2)}}); got != nil {
+			t.Errorf("a watch of a malformed name: %v", got)
 		}
 		unknown := r.raw()
 		if got := unknown.ask(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_NEW_TXN.Enum()}); got != nil {

@@ -45,6 +45,10 @@ func (c *conn) serve(f *frame.Frame) {
 		pulsarpb.BaseCommand_REDELIVER_UNACKNOWLEDGED_MESSAGES, pulsarpb.BaseCommand_CLOSE_CONSUMER:
 		c.serveConsumer(cmd)
 	case pulsarpb.BaseCommand_SCALABLE_TOPIC_LOOKUP:
+		if !wellFormed(cmd.GetScalableTopicLookup().GetTopic()) { // facts 1
+			c.cut()
+			return
+		}
 		core.watchLayout(c.broker, c, cmd.GetScalableTopicLookup())
 	case pulsarpb.BaseCommand_SCALABLE_TOPIC_CLOSE:
 		core.unwatchLayout(c, func(id uint64) bool { return id == cmd.GetScalableTopicClose().GetSessionId() })
@@ -83,14 +87,17 @@ func (c *conn) connect(cmd *pulsarpb.CommandConnect) {
 	c.send(command(m))
 }
 
-// lookup succeeds for segments that do not exist; a malformed name ends the whole
-// connection (facts 1).
+// lookup succeeds for segments that do not exist (facts 1), and refuses a malformed name.
 func (c *conn) lookup(cmd *pulsarpb.CommandLookupTopic) {
+	m := base(pulsarpb.BaseCommand_LOOKUP_RESPONSE)
 	if !wellFormed(cmd.GetTopic()) {
-		c.cut()
+		m.LookupTopicResponse = &pulsarpb.CommandLookupTopicResponse{
+			RequestId: cmd.RequestId, Response: pulsarpb.CommandLookupTopicResponse_Failed.Enum(),
+			Error: pulsarpb.ServerError_InvalidTopicName.Enum(), Message: proto.String("Invalid topic name: " + cmd.GetTopic()),
+		}
+		c.send(command(m))
 		return
 	}
-	m := base(pulsarpb.BaseCommand_LOOKUP_RESPONSE)
 	m.LookupTopicResponse = c.broker.cluster.lookup(c.broker, cmd)
 	c.send(command(m))
 }
