@@ -1,0 +1,25 @@
+// Package ladder is a ladder of faults: copies between two embedded clusters
+// while both layouts change, each with one fault at a chosen point, on fake time.
+// All of it is tests.
+//
+// # A run
+//
+// A seed makes a plan: the rung (where, on which command or REST call, what goes
+// wrong), the clusters, the traffic, the changes of layout, and how slowly the
+// target stores. The bridge (internal/bridge, configured by YAML) copies what a
+// publisher of the test writes. The fault strikes at a match that the seed
+// chooses while sends have no receipt. Then all is quiet, some more is published,
+// and when everything has come, what the target holds is judged: nothing lost,
+// each key in order along the segments that it passed, and nothing doubled but
+// what claims_test.go allows the fault to double.
+//
+// Fake time leaves the order of what happens at the same moment to the scheduler,
+// so a seed repeats the plan to the letter, and what comes of it nearly always.
+//
+// # Running it
+//
+//	make test                                      each rung once
+//	GEOBRIDGE_SEED=17 go test -v ./internal/ladder -run TestLadder       one run, with its trace
+//	GEOBRIDGE_LADDER_RUNS=1000 go test ./internal/ladder -v -run TestLadder
+//	make soak FOR=1h                               seeds one after the other, beside a long-lived bridge
+package ladder

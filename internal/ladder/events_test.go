@@ -1,0 +1,79 @@
+package ladder
+
+import (
+	"time"
+)
+
+// event does what is more than one command, while sends are in flight; forced,
+// it does it anyway.
+func (w *world) event(forced bool) {
+	w.publisher.burst(w.plan.rng, 10)
+	for range 50 {
+		if w.west().injector.inFlight() > 0 {
+			break
+		}
+		sleep(w.ctx, 5*time.Millisecond)
+	}
+	flying := w.west().injector.inFlight() > 0
+	if !flying && !forced {
+		return
+	}
+	w.hit(flying, "%s", w.plan.rung)
+	w.does(w.plan.rung.point, w.sides[w.plan.rung.side])
+}
+
+func (w *world) does(what string, s *side) {
+	rng := w.plan.rng
+	inst := w.running()[0]
+	wait := time.Duration(rng.IntN(5000)) * time.Millisecond
+	b := s.Brokers()[rng.IntN(len(s.Brokers()))]
+	switch what {
+	case "crash":
+		b.Crash()
+		w.later(wait, b.Restart)
+	case "unload":
+		active := s.layout().Active()
+		s.Unload(active[rng.IntN(len(active))].Topic(topicName))
+	case "pause":
+		b.Pause()
+		w.later(pick(rng, wait, 20*time.Second, 100*time.Second), b.Resume)
+	case "idle topics deleted":
+		inst.stop()
+		for _, s := range w.sides {
+			w.note("%s: idle topics deleted: %v", s.name, s.DeleteIdle())
+		}
+		sleep(w.ctx, wait)
+		w.start("one")
+	case "late adds":
+		active := s.layout().Active()
+		topic := active[rng.IntN(len(active))].Topic(topicName)
+		w.publisher.burst(rng, 30)
+		sleep(w.ctx, 50*time.Millisecond)
+		s.Unload(topic)
+	case "kill -9":
+		inst.kill()
+		sleep(w.ctx, wait)
+		w.start("one")
+	case "restart":
+		inst.stop()
+		sleep(w.ctx, wait)
+		w.start("one")
+	case "join":
+		w.start("two")
+	case "hand-over":
+		w.start("two")
+		sleep(w.ctx, 2*time.Second+wait)
+		inst.stop()
+	case "nothing":
+	default:
+		w.fatalf("no such event: %s", what)
+	}
+}
+
+// later does something after a while, or at the end of the faults.
+func (w *world) later(d time.Duration, f func()) {
+	w.parts.Go(func() {
+		sleep(w.ctx, d)
+		f()
+	})
+}
