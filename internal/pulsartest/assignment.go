@@ -23,7 +23,7 @@ func assignable(l *Layout, drained map[uint64]bool) []*Segment {
 	var all []*Segment
 	for i := range l.Segments {
 		s := &l.Segments[i]
-		if !(s.Sealed && drained[s.ID]) && ancestorsDrained(l, s, drained) {
+		if (!s.Sealed || !drained[s.ID]) && ancestorsDrained(l, s, drained) {
 			all = append(all, s)
 		}
 	}
