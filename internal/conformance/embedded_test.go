@@ -20,10 +20,13 @@ type embedded struct {
 // keepAlive is short, so that a mute client is not waited for long.
 const keepAlive = 2 * time.Second
 
+// grace is short, too.
+const grace = 3 * time.Second
+
 // newEmbedded serves a cluster for one scenario.
 func newEmbedded(t *testing.T, brokers int, secret []byte) *embedded {
 	t.Helper()
-	o := pulsartest.Options{KeepAlive: keepAlive}
+	o := pulsartest.Options{KeepAlive: keepAlive, StreamGrace: grace}
 	var listeners []net.Listener
 	for range brokers {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,6 +61,7 @@ func (e *embedded) Admin(int) string               { return e.admin.URL }
 func (e *embedded) Brokers() int                   { return len(e.cluster.Brokers()) }
 func (e *embedded) Patience() time.Duration        { return 10 * time.Second }
 func (e *embedded) KeepAlive() time.Duration       { return keepAlive }
+func (e *embedded) Grace() time.Duration           { return grace }
 func (e *embedded) Kill(_ *T, n int)               { e.cluster.Brokers()[n].Crash() }
 func (e *embedded) Restart(_ *T, n int)            { e.cluster.Brokers()[n].Restart() }
 func (e *embedded) Pause(_ *T, n int)              { e.cluster.Brokers()[n].Pause() }

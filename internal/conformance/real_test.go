@@ -102,6 +102,7 @@ func (w *realWorld) Cluster() string         { return w.name }
 func (w *realWorld) Patience() time.Duration { return 45 * time.Second }
 
 func (w *realWorld) KeepAlive() time.Duration { return 30 * time.Second }
+func (w *realWorld) Grace() time.Duration     { return time.Minute }
 
 func (w *realWorld) Brokers() int {
 	if w.twin != nil {

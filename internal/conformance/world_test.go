@@ -22,6 +22,8 @@ type World interface {
 	Patience() time.Duration
 	// KeepAlive is how often a broker sends PINGs.
 	KeepAlive() time.Duration
+	// Grace is how long a STREAM consumer stays registered without a connection.
+	Grace() time.Duration
 	// Quiet returns when what a broker had to send to w by now should have arrived.
 	Quiet(w *Wire)
 
@@ -139,6 +141,9 @@ func (t *T) Eventually(what string, check func() error) {
 		<-time.After(20 * time.Millisecond)
 	}
 }
+
+// Pass lets time pass for the broker's own timers, of which the scenario knows when they go off.
+func (t *T) Pass(d time.Duration) { <-time.After(d) }
 
 // REST calls a path behind /admin/v2/ of a broker, and returns whatever the answer is. A redirect is followed.
 func (t *T) REST(broker int, method, path string, body any) Answer {

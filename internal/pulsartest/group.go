@@ -8,14 +8,9 @@ import (
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
 
-const (
-	// streamGrace is how long a consumer stays registered without a connection (facts
-	// 4.7).
-	streamGrace = 60 * time.Second
-	// The controller looks whether sealed segments are drained after the first of
-	// these, then after twice as long each time, up to the second (facts 3.4).
-	firstPoll, lastPoll = 2 * time.Second, 15 * time.Minute
-)
+// The controller looks whether sealed segments are drained after the first of
+// these, then after twice as long each time, up to the second (facts 3.4).
+const firstPoll, lastPoll = 2 * time.Second, 15 * time.Minute
 
 // group is the STREAM consumers of one subscription, as the controller knows them.
 // Who is registered is written into the topic's metadata, the rest is the
@@ -97,7 +92,7 @@ func (g *group) grace(name string, s *session) {
 	s.peer = nil
 	s.turn++
 	turn := s.turn
-	g.core.after(streamGrace, func() {
+	g.core.after(g.core.opts.StreamGrace, func() {
 		if s.turn == turn && g.sessions[name] == s {
 			g.remove(name)
 		}

@@ -17,9 +17,10 @@ type Options struct {
 	// KeepAlive is after how long a PING is sent; at the one after that, a mute client is
 	// cut (facts 1); default 30 s.
 	KeepAlive     time.Duration
-	Deduplication bool // facts 7
-	Retention     bool // nothing is trimmed or pruned
-	NoAutoScale   bool // scalable topics do not grow with their consumers; SetAutoScale is for one
+	StreamGrace   time.Duration // how long a STREAM consumer stays registered without a connection (facts 4.7); default 60 s
+	Deduplication bool          // facts 7
+	Retention     bool          // nothing is trimmed or pruned
+	NoAutoScale   bool          // scalable topics do not grow with their consumers; SetAutoScale is for one
 	// Survive says how many of the sends that are pending when their broker crashes
 	// or unloads the topic are stored all the same (P19); default all.
 	Survive func(topic string, pending int) int
@@ -45,6 +46,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 30 * time.Second
+	}
+	if o.StreamGrace == 0 {
+		o.StreamGrace = time.Minute
 	}
 	if o.AckSaveInterval == 0 {
 		o.AckSaveInterval = time.Second
