@@ -12,13 +12,16 @@ FUZZTIME ?= 20s
 E2E_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race e2e e2e-full conformance bench lint fuzz generate clean
+.PHONY: help build demo test race e2e e2e-full conformance bench lint fuzz generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
 
 build: ## build bin/geobridge
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/geobridge ./cmd/geobridge
+
+demo: build ## show a bridge between two embedded clusters for a minute, with a verdict
+	bin/geobridge demo --for 60s
 
 test: ## run the unit and property tests: seconds, no broker
 	$(GO) test ./...
