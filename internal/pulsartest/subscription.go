@@ -29,6 +29,7 @@ type subscription struct {
 	consumers []*consumer
 	active    *consumer
 	sharing   *sharing // of Shared and Key_Shared ones, while somebody is attached
+	starved   bool     // nothing is delivered until somebody attaches
 	waiting   bool     // the new active one gets nothing yet
 	turn      uint64   // counts elections, so that an old timer is told from a new one
 }
@@ -57,33 +58,9 @@ func (s *subscription) attach(c *consumer, typ pulsarpb.CommandSubscribe_SubType
 
 func (s *subscription) add(c *consumer, typ pulsarpb.CommandSubscribe_SubType) {
 	s.typ = typ
+	s.starved = false
 	c.sub = s
 	s.consumers = append(s.consumers, c)
-}
-
-func (s *subscription) attachShared(c *consumer, typ pulsarpb.CommandSubscribe_SubType, meta *pulsarpb.KeySharedMeta) *refusal {
-	var buckets []bucket
-	if typ == pulsarpb.CommandSubscribe_Key_Shared {
-		switch {
-		case byBucket(meta):
-			var refused *refusal
-			if buckets, refused = boundaries(meta); refused != nil {
-				return refused
-			}
-		case s.sharing == nil:
-			return refuse(pulsarpb.ServerError_NotAllowedError, "pulsartest: Key_Shared by entry bucket only")
-		}
-	}
-	if s.sharing == nil {
-		s.sharing = newSharing(buckets)
-		s.cur.rewind()
-	} else if refused := s.sharing.fits(meta, buckets); refused != nil {
-		return refused
-	}
-	s.add(c, typ)
-	s.sharing.join(c)
-	s.dispatch()
-	return nil
 }
 
 // detach removes a consumer; with the last one a subscription that is not durable
@@ -155,10 +132,10 @@ func (s *subscription) owner() *consumer {
 		}
 		for i := range ringPoints {
 			h := ringHash(fmt.Sprint(c.name, i))
-			if first == nil || h < firstHash {
+			if first == nil || h <= firstHash { // of two with one name, the later
 				first, firstHash = c, h
 			}
-			if h >= target && (next == nil || h < nextHash) {
+			if h >= target && (next == nil || h <= nextHash) {
 				next, nextHash = c, h
 			}
 		}
@@ -173,11 +150,13 @@ func ringHash(s string) uint32 { return murmur([]byte(s)) &^ (1 << 31) }
 
 // dispatch delivers what there are permits for.
 func (s *subscription) dispatch() {
-	if s.sharing != nil {
+	switch {
+	case s.starved:
+	case s.sharing != nil:
 		s.share()
-		return
+	default:
+		s.dispatchActive()
 	}
-	s.dispatchActive()
 }
 
 // dispatchActive delivers what the active consumer has permits for. One round reads as
@@ -216,90 +195,9 @@ func (s *subscription) dispatchActive() {
 
 func (s *subscription) deliver(c *consumer, e *entry) {
 	c.permits -= e.messages()
-	c.peer.send(outgoing{message: messageTo(c.id, e.at), entry: e})
-}
-
-// redeliver sends again what a consumer did not acknowledge: in a shared subscription
-// the entries that it names, or all; in another one everything from the first hole
-// (facts 9.3).
-func (s *subscription) redeliver(c *consumer, named []Position) {
-	switch {
-	case s.sharing != nil:
-		s.sharing.takeBack(c, func(n int64) bool {
-			return len(named) == 0 || slices.Contains(named, s.topic.view(n, s.compacted).at)
-		})
-	case s.active != c:
-		return
-	default:
-		s.cur.rewind()
-	}
-	s.dispatch()
-}
-
-// drained: nothing will ever come any more, and all there was is acknowledged.
-func (s *subscription) drained() bool {
-	return s.topic.log.terminated && s.cur.backlog(s.topic.log) == 0
-}
-
-// tellEnd tells every consumer of the end; one who joins later hears nothing
-// (P13).
-func (s *subscription) tellEnd() {
-	if s.drained() {
-		for _, c := range s.consumers {
-			c.tellEnd()
-		}
-	}
-}
-
-// ack acknowledges positions. Older than the mark is refused, and so is beyond
-// the last entry (P27, facts 9.3). Any consumer may, the deposed too (P10).
-func (s *subscription) ack(typ pulsarpb.CommandAck_AckType, at []Position) *refusal {
-	if s.sharing != nil && typ == pulsarpb.CommandAck_Cumulative {
-		return nil // facts 4.5: answered well, and ignored
-	}
-	l := s.topic.log
-	for _, p := range at {
-		n := l.after(p)
-		if p.compare(l.last) > 0 {
-			return refuse(pulsarpb.ServerError_UnknownError, "Invalid mark deleted position")
-		}
-		if typ == pulsarpb.CommandAck_Individual {
-			if e := l.get(n - 1); e != nil && e.at == p {
-				s.acked(e.n)
-			}
-			continue
-		}
-		if n < s.cur.mark {
-			return refuse(pulsarpb.ServerError_UnknownError, "Mark deleting an already mark-deleted position")
-		}
-		s.cur.ackTo(n)
-	}
-	s.cur.save(s.topic.env.now(), s.topic.env.opts.AckSaveInterval)
-	s.tellEnd()
-	if s.sharing != nil {
-		s.dispatch() // a bucket may have drained
-	}
-	return nil
-}
-
-func (s *subscription) acked(n int64) {
-	s.cur.ack(n)
-	if s.sharing != nil {
-		s.sharing.release(n)
-	}
-}
-
-// skipAll moves the subscription to the end. Nobody is told.
-func (s *subscription) skipAll() {
-	s.cur.ackTo(s.topic.log.end())
-	s.cur.save(s.topic.env.now(), 0)
-	if s.sharing != nil {
-		clear(s.sharing.held)
-		for b := range s.sharing.counts {
-			clear(s.sharing.counts[b])
-		}
-	}
-	s.tellEnd()
+	m := messageTo(c.id, e.at)
+	m.AckSet = s.cur.partial[e.n]
+	c.peer.send(outgoing{message: m, entry: e})
 }
 
 // closeAll ends all consumers from the broker's side (P12, P14).
@@ -317,10 +215,3 @@ func (s *subscription) closeAll() {
 }
 
 func (c *consumer) tellActive(active bool) { c.peer.send(command(activeChange(c.id, active))) }
-
-func (c *consumer) tellEnd() {
-	if !c.ended {
-		c.ended = true
-		c.peer.send(command(reachedEnd(c.id)))
-	}
-}
