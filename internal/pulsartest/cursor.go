@@ -2,6 +2,7 @@ package pulsartest
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -11,6 +12,8 @@ type cursor struct {
 	mark  int64
 	acked map[int64]bool
 	read  int64
+	// partial is what is left of batches: a set bit is a message that is not acknowledged.
+	partial map[int64][]int64
 
 	// What a crash brings back: the broker writes marks down at most so often.
 	savedMark  int64
@@ -43,7 +46,32 @@ func (c *cursor) ackTo(n int64) {
 			delete(c.acked, i)
 		}
 	}
+	for i := range c.partial {
+		if i < c.mark {
+			delete(c.partial, i)
+		}
+	}
 	c.settle()
+}
+
+// ackPart acknowledges a part of entry n, and tells whether something is left of it (facts 9.3). No
+// set means all.
+func (c *cursor) ackPart(n int64, set []int64) (rest bool) {
+	left := slices.Clone(set)
+	for i, old := range c.partial[n] {
+		if i < len(left) {
+			left[i] &= old
+		}
+	}
+	if c.isAcked(n) || !slices.ContainsFunc(left, func(word int64) bool { return word != 0 }) {
+		delete(c.partial, n)
+		return false
+	}
+	if c.partial == nil {
+		c.partial = map[int64][]int64{}
+	}
+	c.partial[n] = left
+	return true
 }
 
 // ack acknowledges entry n.
@@ -82,7 +110,7 @@ func (c *cursor) save(now time.Time, every time.Duration) {
 // rollBack is what a crash of the broker does: acknowledgements that were not
 // written down are lost (P11).
 func (c *cursor) rollBack() {
-	c.mark, c.acked = c.savedMark, maps.Clone(c.savedAcked)
+	c.mark, c.acked, c.partial = c.savedMark, maps.Clone(c.savedAcked), nil
 	if c.acked == nil {
 		c.acked = map[int64]bool{}
 	}

@@ -99,14 +99,20 @@ func (t *topic) landLate() (last *add) {
 	} else if survive := t.env.opts.Survive; survive != nil {
 		n = min(max(survive(t.name, n), 0), n)
 	}
+	if t.landSilently(n); n > 0 {
+		last = t.pending[n-1]
+	}
+	t.pending = nil
+	return last
+}
+
+// landSilently stores the first n pending sends without receipts, and leaves them pending.
+func (t *topic) landSilently(n int) {
 	for _, a := range t.pending[:n] {
 		silent := *a
 		silent.from = nil
 		t.store(&silent)
-		last = a
 	}
-	t.pending = nil
-	return last
 }
 
 func (t *topic) store(a *add) {

@@ -49,14 +49,44 @@ func (c *raw) send(cmd *pulsarpb.BaseCommand) {
 func (c *raw) ask(cmd *pulsarpb.BaseCommand) *pulsarpb.BaseCommand {
 	c.t.Helper()
 	c.send(cmd)
-	var f frame.Frame
-	switch err := frame.ReadCommand(c.in, frame.Limits{}, &f); {
+	if f := c.next(); f != nil {
+		return f.Command
+	}
+	return nil
+}
+
+// next is the next frame, nil for the end.
+func (c *raw) next() *frame.Frame {
+	c.t.Helper()
+	f := &frame.Frame{}
+	switch err := frame.ReadCommand(c.in, frame.Limits{}, f); {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
 		c.t.Fatal(err)
 	}
-	return f.Command
+	return f
+}
+
+func (c *raw) lookup(topic string) {
+	c.t.Helper()
+	got := c.ask(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_LOOKUP.Enum(), LookupTopic: &pulsarpb.CommandLookupTopic{
+		Topic: proto.String(topic), RequestId: proto.Uint64(1)}})
+	if got.GetLookupTopicResponse().GetResponse() != pulsarpb.CommandLookupTopicResponse_Connect {
+		c.t.Fatal(got)
+	}
+}
+
+// subscribe attaches an Exclusive consumer, number 1, to a durable subscription s.
+func (c *raw) subscribe(topic string) {
+	c.t.Helper()
+	c.lookup(topic)
+	got := c.ask(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_SUBSCRIBE.Enum(), Subscribe: &pulsarpb.CommandSubscribe{
+		Topic: proto.String(topic), Subscription: proto.String("s"), SubType: pulsarpb.CommandSubscribe_Exclusive.Enum(),
+		ConsumerId: proto.Uint64(1), RequestId: proto.Uint64(2), InitialPosition: pulsarpb.CommandSubscribe_Earliest.Enum()}})
+	if got.GetType() != pulsarpb.BaseCommand_SUCCESS {
+		c.t.Fatal(got)
+	}
 }
 
 func pingCommand() *pulsarpb.BaseCommand {

@@ -31,6 +31,10 @@ func (c *conn) serve(f *frame.Frame) {
 	case pulsarpb.BaseCommand_PONG:
 	case pulsarpb.BaseCommand_LOOKUP:
 		c.lookup(cmd.GetLookupTopic())
+	case pulsarpb.BaseCommand_PARTITIONED_METADATA:
+		c.send(command(noPartitions(cmd.GetPartitionMetadata())))
+	case pulsarpb.BaseCommand_AUTH_RESPONSE:
+		c.answerChallenge(cmd.GetAuthResponse())
 	case pulsarpb.BaseCommand_PRODUCER:
 		c.produce(cmd.GetProducer())
 	case pulsarpb.BaseCommand_SEND:
@@ -42,7 +46,8 @@ func (c *conn) serve(f *frame.Frame) {
 	case pulsarpb.BaseCommand_SUBSCRIBE:
 		c.subscribe(cmd.GetSubscribe())
 	case pulsarpb.BaseCommand_FLOW, pulsarpb.BaseCommand_ACK, pulsarpb.BaseCommand_SEEK, pulsarpb.BaseCommand_CONSUMER_STATS,
-		pulsarpb.BaseCommand_REDELIVER_UNACKNOWLEDGED_MESSAGES, pulsarpb.BaseCommand_CLOSE_CONSUMER:
+		pulsarpb.BaseCommand_REDELIVER_UNACKNOWLEDGED_MESSAGES, pulsarpb.BaseCommand_UNSUBSCRIBE,
+		pulsarpb.BaseCommand_GET_LAST_MESSAGE_ID, pulsarpb.BaseCommand_CLOSE_CONSUMER:
 		c.serveConsumer(cmd)
 	case pulsarpb.BaseCommand_SCALABLE_TOPIC_LOOKUP:
 		if !wellFormed(cmd.GetScalableTopicLookup().GetTopic()) { // facts 1
@@ -73,7 +78,7 @@ func (c *conn) connect(cmd *pulsarpb.CommandConnect) {
 		c.send(command(failure(unasked, refuse(pulsarpb.ServerError_AuthenticationError, "Failed to authenticate"))))
 		return
 	}
-	c.greeted = true
+	c.greeted, c.refreshes = true, cmd.GetFeatureFlags().GetSupportsAuthRefresh()
 	m := base(pulsarpb.BaseCommand_CONNECTED)
 	m.Connected = &pulsarpb.CommandConnected{
 		ServerVersion: proto.String("PulsarServer5.0.1"), ProtocolVersion: proto.Int32(cmd.GetProtocolVersion()),

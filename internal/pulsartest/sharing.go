@@ -3,6 +3,8 @@ package pulsartest
 import (
 	"cmp"
 	"slices"
+
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
 
 // sharing is how the consumers of a Shared or Key_Shared subscription divide its
@@ -142,6 +144,31 @@ func (g *sharing) willing(room map[*consumer]int64) bool {
 		}
 	}
 	return false
+}
+
+func (s *subscription) attachShared(c *consumer, typ pulsarpb.CommandSubscribe_SubType, meta *pulsarpb.KeySharedMeta) *refusal {
+	var buckets []bucket
+	if typ == pulsarpb.CommandSubscribe_Key_Shared {
+		switch {
+		case byBucket(meta):
+			var refused *refusal
+			if buckets, refused = boundaries(meta); refused != nil {
+				return refused
+			}
+		case s.sharing == nil:
+			return refuse(pulsarpb.ServerError_NotAllowedError, "pulsartest: Key_Shared by entry bucket only")
+		}
+	}
+	if s.sharing == nil {
+		s.sharing = newSharing(buckets)
+		s.cur.rewind()
+	} else if refused := s.sharing.fits(meta, buckets); refused != nil {
+		return refused
+	}
+	s.add(c, typ)
+	s.sharing.join(c)
+	s.dispatch()
+	return nil
 }
 
 // share delivers what there are permits for, and tells the end to who has some left.

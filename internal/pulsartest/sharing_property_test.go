@@ -90,7 +90,7 @@ func (w *sharedWorld) ack(s *sharer, b, n int) {
 	acked := s.held[b][:n]
 	s.held[b] = slices.Clone(s.held[b][n:])
 	for _, e := range acked {
-		if refused := w.topic.subs["s"].ack(pulsarpb.CommandAck_Individual, []Position{w.topic.log.get(e).at}); refused != nil {
+		if refused := w.topic.subs["s"].ack(pulsarpb.CommandAck_Individual, []ackedID{{at: w.topic.log.get(e).at}}); refused != nil {
 			w.t.Fatal(refused)
 		}
 	}

@@ -99,6 +99,10 @@ func (c *conn) serveConsumer(cmd *pulsarpb.BaseCommand) {
 			}
 			s.sub.redeliver(s, named)
 		}
+	case pulsarpb.BaseCommand_UNSUBSCRIBE:
+		c.unsubscribe(cmd.GetUnsubscribe())
+	case pulsarpb.BaseCommand_GET_LAST_MESSAGE_ID:
+		c.lastMessage(cmd.GetGetLastMessageId())
 	case pulsarpb.BaseCommand_CLOSE_CONSUMER:
 		m := cmd.GetCloseConsumer()
 		if s := c.consumers[m.GetConsumerId()]; s != nil {
@@ -114,11 +118,11 @@ func (c *conn) ack(cmd *pulsarpb.CommandAck) {
 	if s == nil {
 		return
 	}
-	var at []Position
+	var ids []ackedID
 	for _, id := range cmd.GetMessageId() {
-		at = append(at, positionOf(id))
+		ids = append(ids, ackedID{positionOf(id), id.GetAckSet()})
 	}
-	refused := s.sub.ack(cmd.GetAckType(), at)
+	refused := s.sub.ack(cmd.GetAckType(), ids)
 	if cmd.RequestId != nil {
 		c.send(command(ackResponse(cmd, refused)))
 	}

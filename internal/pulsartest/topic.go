@@ -42,6 +42,8 @@ type topic struct {
 	pending   []*add
 	wedged    bool // an entry above the limit is being written for ever (facts 9.1)
 	unloaded  bool // the next load opens a new ledger
+	asked     bool // GET_LAST_MESSAGE_ID was answered since the load
+	straddle  int  // how many of the pending sends the seal will store
 }
 
 func newTopic(e *env, name string) *topic {
@@ -76,6 +78,7 @@ func (t *topic) dispatchAll() {
 // is stored was receipted (facts 6, P19). The producers are closed before the
 // refusals, which come in any order: here, the last first.
 func (t *topic) seal() {
+	t.landSilently(min(t.straddle, len(t.pending)))
 	t.log.terminated = true
 	lost := t.pending
 	t.pending = nil
@@ -87,6 +90,7 @@ func (t *topic) seal() {
 			a.fail(pulsarpb.ServerError_PersistenceError, "Managed ledger is fenced")
 		}
 	}
+	t.dispatchAll()
 	for _, s := range t.subs {
 		s.tellEnd()
 	}
@@ -136,7 +140,7 @@ func (t *topic) down() {
 // needs are trimmed.
 func (t *topic) load() {
 	if t.unloaded {
-		t.unloaded = false
+		t.unloaded, t.asked = false, false
 		t.log.roll()
 		t.trim()
 	}
