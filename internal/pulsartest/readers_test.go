@@ -22,8 +22,10 @@ type readers struct {
 	*rig
 	order *keyorder.Checker
 	seed  uint64
-	all   []*reader
-	lanes map[string]*lane
+	// joined counts all readers, also those that left.
+	joined int
+	all    []*reader
+	lanes  map[string]*lane
 }
 
 // newReaders records the subscription, and publishes from now on.
@@ -143,11 +145,12 @@ func (w *readers) join(name string) *reader {
 	c.cancel = cancel
 	w.order.Joined(name)
 	w.all = append(w.all, c)
+	w.joined++
 	go func() {
 		defer close(c.ended)
 		c.err = c.stream.Run(ctx)
 	}()
-	go c.work(rand.New(rand.NewPCG(w.seed, uint64(len(w.all)))))
+	go c.work(rand.New(rand.NewPCG(w.seed, uint64(w.joined))))
 	w.t.Cleanup(c.abandon)
 	return c
 }
@@ -175,7 +178,7 @@ func (c *reader) Segment(s pulsar.StreamSegment) {
 		return
 	}
 	c.segments[s.Assigned.ID] = s
-	if s.State == pulsar.StreamWaiting {
+	if s.State == pulsar.StreamWaiting || s.State == pulsar.StreamGone && s.Err != nil {
 		c.w.order.Reopened(c.name, fmt.Sprint(s.Assigned.ID))
 	}
 }

@@ -21,6 +21,7 @@ type scalable struct {
 	nextID     uint64
 	records    map[string]bool
 	controller *Broker           // nil before one was elected: pushes name it (facts 2.3)
+	asked      []*Broker         // those that were ever asked to be it
 	groups     map[string]*group // of STREAM consumers, by subscription
 	autoScale  bool
 	rebucketed time.Time // the last time
@@ -125,30 +126,47 @@ func (c *core) forget(s *scalable, sub string) {
 }
 
 // prune deletes the sealed segments that every subscription has drained which is
-// recorded, or registered as STREAM: with their data, whoever else reads them. One that
-// never read the segment has not drained it (facts 0.1, 3.5, P14). It returns how many
-// went.
-func (c *core) prune(s *scalable) int {
-	var gone []uint64
-	c.eachSegment(s, func(seg *Segment, t *topic) {
-		if !seg.Sealed || c.opts.Retention {
-			return
+// recorded, or registered as STREAM: with their data, whoever else reads them (facts 0.1,
+// 3.5, P14). It returns how many went. A broker takes those without parents, every 60 s
+// (5.0.1, its code); here all of its rounds are one.
+func (c *core) prune(s *scalable) (n int) {
+	for {
+		gone := c.pruneRoots(s)
+		if gone == 0 {
+			return n
 		}
-		for name := range s.protected() {
-			if sub := t.subs[name]; sub == nil || sub.cur.backlog(t.log) > 0 {
-				return
-			}
-		}
-		gone = append(gone, seg.ID)
-		t.closeAll()
-		delete(c.topics, t.name)
-	})
-	for _, id := range gone {
-		s.layout.remove(id)
+		n += gone
 		c.push(s.layout.Topic)
 		s.layoutChanged()
 	}
+}
+
+// pruneRoots is one round. What has a parent stays: it would not be known any more what
+// its children have to wait for.
+func (c *core) pruneRoots(s *scalable) int {
+	var gone []uint64
+	c.eachSegment(s, func(seg *Segment, t *topic) {
+		if seg.Sealed && len(seg.Parents) == 0 && !c.opts.Retention && s.drainedByAll(t) {
+			gone = append(gone, seg.ID)
+			t.closeAll()
+			delete(c.topics, t.name)
+		}
+	})
+	for _, id := range gone {
+		s.layout.remove(id)
+	}
 	return len(gone)
+}
+
+// drainedByAll tells whether a segment has nothing left for anybody whose progress counts. One who
+// never read it has not drained it.
+func (s *scalable) drainedByAll(t *topic) bool {
+	for name := range s.protected() {
+		if sub := t.subs[name]; sub == nil || sub.cur.backlog(t.log) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // protected are the subscriptions that keep data: a registration does as long as it

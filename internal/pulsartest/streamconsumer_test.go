@@ -1,7 +1,10 @@
 package pulsartest_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/geobridge/geobridge/internal/keyorder"
 	"github.com/geobridge/geobridge/internal/pulsartest"
@@ -80,5 +83,73 @@ func TestStreamConsumersGrowTopic(t *testing.T) {
 		w.settle("[1/8]", "[1/8]", "[1/8]", "[1/8]", "[1/8]")
 		stop()
 		w.judge()
+	})
+}
+
+// step does one thing that happens to readers, at random.
+func (w *readers) step(random *rand.Rand) string {
+	w.t.Helper()
+	layout, err := w.Cluster.Layout(scalableTopic)
+	w.must(err)
+	active := layout.Active()
+	i := random.IntN(len(active))
+	one := w.all[random.IntN(len(w.all))]
+	switch random.IntN(10) {
+	case 0, 1, 2:
+		if len(w.all) < 6 {
+			return "join " + w.join(fmt.Sprint("r", w.joined)).name
+		}
+	case 3:
+		if len(w.all) > 1 {
+			w.leave(one)
+			return "leave " + one.name
+		}
+	case 4:
+		if len(w.all) > 1 {
+			w.kill(one)
+			return "kill " + one.name
+		}
+	case 5:
+		if len(active) < 4 {
+			w.must(w.Split(scalableTopic, active[i].ID))
+			return fmt.Sprint("split ", active[i].ID)
+		}
+	case 6:
+		if i > 0 {
+			w.must(w.Merge(scalableTopic, active[i-1].ID, active[i].ID))
+			return fmt.Sprint("merge ", active[i-1].ID, " ", active[i].ID)
+		}
+	case 7:
+		n := 1 + random.IntN(4)
+		w.must(w.Rebucket(scalableTopic, active[i].ID, n))
+		return fmt.Sprint("rebucket ", active[i].ID, " to ", n)
+	case 8:
+		w.Unload(active[i].Topic(scalableTopic))
+		return fmt.Sprint("unload ", active[i].ID)
+	case 9:
+		b := w.Brokers()[random.IntN(2)]
+		b.Crash()
+		time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond) // of fake time
+		b.Restart()
+		return "crash " + b.Addr()
+	}
+	n, err := w.Prune(scalableTopic)
+	w.must(err)
+	return fmt.Sprint("prune ", n)
+}
+
+// Whatever happens, in whatever order: each key comes whole, in its order, to one consumer at a time.
+func TestStreamConsumersAtRandom(t *testing.T) {
+	inBubble(t, pulsartest.Options{Brokers: []string{"a:6650", "b:6650"}, AckSaveInterval: -1}, func(t *testing.T, r *rig) {
+		w := r.newReaders(2)
+		random := rand.New(rand.NewPCG(w.seed, 0))
+		stop := w.publish()
+		w.join("first")
+		for range 30 {
+			t.Log(w.step(random))
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond) // of fake time
+		}
+		stop()
+		w.judge(keyorder.Duplicate) // of lost receipts
 	})
 }
