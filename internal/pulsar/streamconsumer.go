@@ -98,7 +98,7 @@ type StreamSegment struct {
 	Assigned AssignedSegment
 	State    StreamState
 	Held     int   // entries delivered and not acknowledged
-	Err      error // why it waits
+	Err      error // why it waits, or went before it was drained
 }
 
 // StreamHandler is told what a stream consumer does. Calls come from Run, one
@@ -110,7 +110,8 @@ type StreamHandler interface {
 	// one, those of a bucket do.
 	Message(StreamMessage)
 	// Segment tells each change of a segment's state. When it was reading or
-	// draining and now waits, what it held comes again, here or at a peer.
+	// draining and now waits, or is gone with an error, what it held comes again,
+	// here or at a peer.
 	Segment(StreamSegment)
 }
 

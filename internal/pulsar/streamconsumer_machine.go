@@ -265,7 +265,7 @@ func (m *streamMachine) find(id, opening uint64) *streamSegment {
 func (m *streamMachine) enter(s *streamSegment, state StreamState) {
 	s.state = state
 	news := StreamSegment{Assigned: s.spec, State: state, Held: len(s.held)}
-	if state == StreamWaiting {
+	if state == StreamWaiting || state == StreamGone {
 		news.Err = s.err
 	}
 	m.emit(s, streamEffect{kind: effectNews, news: news})
