@@ -23,6 +23,8 @@ type Config struct {
 	MemoryLimit int64
 	// CheckpointInterval is the longest time between two records of a busy lane.
 	CheckpointInterval time.Duration
+	// StallTimeout is how long a lane may make no progress with work waiting before it opens anew.
+	StallTimeout time.Duration
 	// ShutdownTimeout bounds the draining after SIGTERM.
 	ShutdownTimeout time.Duration
 	HTTP            HTTP

@@ -116,6 +116,7 @@ func (r *reader) config(root *yaml.Node) *Config {
 	o := r.object(root, "")
 	cfg := &Config{
 		Version: Version, Group: "geobridge", MemoryLimit: 256 << 20, CheckpointInterval: time.Second,
+		StallTimeout:    2 * time.Minute,
 		ShutdownTimeout: 20 * time.Second, HTTP: HTTP{Listen: "127.0.0.1:9464"}, Log: Log{Level: "info", Format: LogText},
 	}
 	for _, key := range o.keys {
@@ -132,8 +133,9 @@ func (r *reader) config(root *yaml.Node) *Config {
 	o.text("instance", &cfg.Instance, checkInstance())
 	o.size("memory_limit", &cfg.MemoryLimit, 1<<20, 1<<40)
 	o.duration("checkpoint_interval", &cfg.CheckpointInterval, 10*time.Millisecond, 10*time.Minute)
+	o.duration("stall_timeout", &cfg.StallTimeout, time.Second, time.Hour)
 	o.duration("shutdown_timeout", &cfg.ShutdownTimeout, time.Second, time.Hour)
-	o.notYet("create_target", "stall_timeout", "metrics")
+	o.notYet("create_target", "metrics")
 	r.readState(o, &cfg.State)
 	r.readHTTP(o, &cfg.HTTP)
 	r.readLog(o, &cfg.Log)

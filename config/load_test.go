@@ -68,7 +68,7 @@ func TestForm(t *testing.T) {
 	runRows(t, []row{
 		{"good", "", "", nil},
 		{"unknown key, near", "group:", "gruop:", []string{`2:1: unknown key "gruop": did you mean "group"?`}},
-		{"unknown key, far", "version: 1", "zzz: 1", []string{`1:1: unknown key "zzz": known here are checkpoint_interval, clusters, defaults, group, http, instance, log, mappings, memory_limit, shutdown_timeout, state, version`}},
+		{"unknown key, far", "version: 1", "zzz: 1", []string{`1:1: unknown key "zzz": known here are checkpoint_interval, clusters, defaults, group, http, instance, log, mappings, memory_limit, shutdown_timeout, stall_timeout, state, version`}},
 		{"duplicate key", "group: geobridge", "version: 1", []string{`2:1: duplicate key "version", first given in line 1: remove one`}},
 		{"duplicate key deep", "to: {cluster: west}", "to: {cluster: west, cluster: west}", []string{`11:25: mappings[0].to: duplicate key "cluster", first given in line 11: remove one`}},
 		{"extension ignored", "", "x-note: {any: [thing]}\n", nil},
@@ -104,13 +104,12 @@ func TestForm(t *testing.T) {
 		{"namespace", "", "state: {namespace: a}\n", []string{`15:20: state.namespace: "a" must be tenant/namespace`}},
 		{"log", "", "log: {level: loud, format: xml}\n", []string{
 			`15:14: log.level: "loud" must be debug, info, warn or error`, `15:28: log.format: "xml" must be text or json`}},
-		{"not yet", "", "create_target: {}\nstall_timeout: 2m\nmetrics: {detail: topic}\nhttp: {token_file: a, tls: {}, pprof: false}\n", []string{
+		{"not yet", "", "create_target: {}\nmetrics: {detail: topic}\nhttp: {token_file: a, tls: {}, pprof: false}\n", []string{
 			`15:1: "create_target" is not yet supported by this version: remove it`,
-			`16:1: "stall_timeout" is not yet supported by this version: remove it`,
-			`17:1: "metrics" is not yet supported by this version: remove it`,
-			`18:8: http: "token_file" is not yet supported by this version: remove it`,
-			`18:23: http: "tls" is not yet supported by this version: remove it`,
-			`18:32: http: "pprof" is not yet supported by this version: remove it`}},
+			`16:1: "metrics" is not yet supported by this version: remove it`,
+			`17:8: http: "token_file" is not yet supported by this version: remove it`,
+			`17:23: http: "tls" is not yet supported by this version: remove it`,
+			`17:32: http: "pprof" is not yet supported by this version: remove it`}},
 	})
 }
 
@@ -130,7 +129,8 @@ func TestUnits(t *testing.T) {
 		{"two sizes", "", "memory_limit: 1MiB1kB\n", []string{`15:15: memory_limit: "1MiB1kB" is not a size: write a whole number with one of KiB, MiB, GiB, kB, MB, GB, like 256MiB`}},
 		{"small", "", "memory_limit: 1kB\n", []string{`15:15: memory_limit: 1kB is out of range: 1MiB to 1024GiB`}},
 		{"size overflow", "", "memory_limit: 9999999999GiB\n", []string{`15:15: memory_limit: "9999999999GiB" is too large`}},
-		{"good", "", "memory_limit: 1GB\ncheckpoint_interval: 1m30s\nshutdown_timeout: 1h\n", nil},
+		{"good", "", "memory_limit: 1GB\ncheckpoint_interval: 1m30s\nstall_timeout: 30s\nshutdown_timeout: 1h\n", nil},
+		{"stall", "", "stall_timeout: 0s\n", []string{`15:16: stall_timeout: 0s is out of range: 1s to 1h`}},
 	})
 }
 
@@ -148,7 +148,7 @@ func TestExpansion(t *testing.T) {
 		{"name", url("w"), url("${1x}"), []string{at + `"${1x}" is not "${NAME}" or "${NAME:-default}" (letters, digits and _)`}},
 		{"not twice", url("w"), url("${DOLLAR}"), []string{at + `has a host that is not host or host:port: write pulsar://host:6650 or pulsar+ssl://host:6651, more hosts after commas`}},
 		{"only in texts", "version: 1", `version: ${V}`, []string{`1:10: version: must be a whole number, without quotes, not text`}},
-		{"not in keys", "version: 1", `"${HOST}": 1`, []string{`1:1: unknown key "${HOST}": known here are checkpoint_interval, clusters, defaults, group, http, instance, log, mappings, memory_limit, shutdown_timeout, state, version`}},
+		{"not in keys", "version: 1", `"${HOST}": 1`, []string{`1:1: unknown key "${HOST}": known here are checkpoint_interval, clusters, defaults, group, http, instance, log, mappings, memory_limit, shutdown_timeout, stall_timeout, state, version`}},
 		{"duration", "", "checkpoint_interval: ${NOPE:-2s}\n", nil},
 		{"choice", "", "log: {level: \"${NOPE:-warn}\"}\n", nil},
 	})

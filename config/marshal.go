@@ -32,6 +32,7 @@ type (
 		State              map[string]string          `yaml:"state"`
 		MemoryLimit        string                     `yaml:"memory_limit"`
 		CheckpointInterval string                     `yaml:"checkpoint_interval"`
+		StallTimeout       string                     `yaml:"stall_timeout"`
 		ShutdownTimeout    string                     `yaml:"shutdown_timeout"`
 		HTTP               map[string]string          `yaml:"http"`
 		Log                map[string]string          `yaml:"log"`
@@ -81,7 +82,7 @@ func (c *Config) document() document {
 		Version: c.Version, Group: c.Group, Instance: c.Instance,
 		Clusters: map[string]clusterDocument{}, Mappings: []mappingDocument{},
 		State: map[string]string{"namespace": c.State.Namespace}, MemoryLimit: formatSize(c.MemoryLimit),
-		CheckpointInterval: formatDuration(c.CheckpointInterval), ShutdownTimeout: formatDuration(c.ShutdownTimeout),
+		CheckpointInterval: formatDuration(c.CheckpointInterval), StallTimeout: formatDuration(c.StallTimeout), ShutdownTimeout: formatDuration(c.ShutdownTimeout),
 		HTTP: map[string]string{"listen": c.HTTP.Listen},
 		Log:  map[string]string{"level": c.Log.Level, "format": string(c.Log.Format)},
 	}

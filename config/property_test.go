@@ -37,6 +37,7 @@ func drawConfig(t *rapid.T) *Config {
 		State:              State{Namespace: rapid.SampledFrom([]string{"", "a/b", "1/2"}).Draw(t, "state")},
 		MemoryLimit:        rapid.Int64Range(1050, 1<<20).Draw(t, "kilo") * rapid.SampledFrom([]int64{1000, 1024}).Draw(t, "unit"),
 		CheckpointInterval: drawDuration(t, 10*time.Millisecond, 10*time.Minute),
+		StallTimeout:       drawDuration(t, time.Second, time.Hour),
 		ShutdownTimeout:    drawDuration(t, time.Second, time.Hour),
 		HTTP:               HTTP{Listen: rapid.SampledFrom([]string{":0", "127.0.0.1:9464", "[::1]:1", "host.name:65535"}).Draw(t, "listen")},
 		Log: Log{

@@ -113,13 +113,17 @@ func (m *Machine) onTick(ev Event) {
 	}
 }
 
-// starvedProbes: a source that has a backlog and gives nothing is attached to
-// anew after so many answers in a row.
+// starvedProbes: a sealed source that has a backlog and gives nothing is attached
+// to anew after so many answers in a row. Of an active one an open transaction is
+// as likely the cause: it has stall_timeout.
 const starvedProbes = 6
 
 // onBacklog hears what the source says it still has for the lane, while the lane
 // has nothing in flight.
 func (m *Machine) onBacklog(ev Event) {
+	if m.hear(ev); ev.Err != nil {
+		return
+	}
 	switch {
 	case !m.quiet() || m.pending != nil:
 		m.starved = 0 // it was asked too early
@@ -141,11 +145,7 @@ func (m *Machine) onBacklog(ev Event) {
 // cursor that waited at the end while its segment was sealed may never be woken
 // (observed, broker 5.0.1).
 func (m *Machine) starve(backlog int64) {
-	limit := starvedProbes
-	if !m.sealed {
-		limit *= 4 // an open transaction looks the same, and they are seldom asked
-	}
-	if m.starved++; m.starved < limit {
+	if m.starved++; m.starved < starvedProbes || !m.sealed {
 		return
 	}
 	m.result.Err = fmt.Errorf("the source has a backlog of %d and delivers nothing", backlog)

@@ -100,12 +100,14 @@ func claim(ctx context.Context, client *pulsar.Client, topic, name string, s sin
 		err = producer.Send(pulsar.Outgoing{Sequence: seq, NumMessages: 1, Metadata: metadata, Marker: true})
 	}
 	if err == nil {
+		late, cancel := context.WithTimeoutCause(ctx, client.OperationTimeout(), pulsar.ErrTimeout)
+		defer cancel()
 		select {
 		case pos := <-events.barrier:
 			return claimed{producer: producer, barrier: pos, next: seq + 1}, nil
 		case err = <-events.failed:
-		case <-ctx.Done():
-			err = ctx.Err()
+		case <-late.Done():
+			err = context.Cause(late)
 		}
 	}
 	closeProducer(producer)

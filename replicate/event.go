@@ -18,7 +18,7 @@ const (
 	evCheckpointLost                     // Err: the checkpoint producer died
 	evEntry                              // Entry
 	evSealed                             // the source segment takes no more entries
-	evBacklog                            // N, Sealed: the source's own figure, asked for while nothing was in flight
+	evBacklog                            // N, Sealed: the source's own figure, asked for while nothing was in flight; or Err
 	evAcked                              // Err: the last Ack was answered
 	evSourceClosed                       // Err: the source consumer died
 	evLayout                             // Layout: of the target
@@ -33,6 +33,7 @@ const (
 	evCheckpointTrouble                  // Err: the same for the checkpoint
 	evParkTrouble                        // Err: the same for the parking topic
 	evTick                               // a checkpoint interval passed; Window
+	evStalled                            // Err: nothing has moved for too long
 	evStop                               // leave: drain and close
 	evFailed                             // Err: something the lane cannot work without
 	evNothing                            // for the driver only

@@ -55,7 +55,10 @@ type Machine struct {
 	parking     int   // poison without receipt
 	parkTrouble error // why it could not be parked yet
 	abandoned   bool
-	starved     int // answers in a row that speak of a backlog while nothing comes
+	starved     int    // answers in a row that speak of a backlog while nothing comes
+	moved       uint64 // rises with all that is progress
+	told        int64  // the source's last word about its backlog
+	untold      error  // why there is no newer one
 	result      Result
 
 	// the target
@@ -143,7 +146,10 @@ func because(what string, err error) string {
 
 func (m *Machine) emit(ef Effect) { m.out = append(m.out, ef) }
 
-func (m *Machine) enter(s State) { m.state = s }
+func (m *Machine) enter(s State) {
+	m.state = s
+	m.moved++
+}
 
 // close ends the session. What is in flight is abandoned, not complete.
 func (m *Machine) close(r Result) {

@@ -101,6 +101,7 @@ type Env struct {
 	Rules                           Rules // Lane is filled in by each lane
 	StopPoison                      bool
 	CheckpointInterval              time.Duration
+	StallTimeout                    time.Duration
 	Budget                          *Budget
 	Records                         *Records
 	Board                           Board

@@ -26,9 +26,9 @@ type Records struct {
 	view     *recordView   // of the present reader; nil between readers
 	finished chan struct{} // closed, and made anew, with each record that says so
 
-	checking sync.Mutex // held while the end is asked for
-	asked    uint64     // how often it was
-	ended    uint64     // the last time it was reached, as counted by asked
+	checking chan struct{} // holds a token while the end is asked for
+	asked    uint64        // how often it was
+	ended    uint64        // the last time it was reached, as counted by asked
 	endedIn  *recordView
 }
 
@@ -41,7 +41,7 @@ type recordView struct {
 
 // NewRecords returns the view of a topic. Run fills it, once Open was called.
 func NewRecords(client *pulsar.Client, topic string, log *slog.Logger) *Records {
-	return &Records{client: client, topic: topic, log: log.With("topic", topic), opened: make(chan struct{}), finished: make(chan struct{})}
+	return &Records{client: client, topic: topic, log: log.With("topic", topic), opened: make(chan struct{}), finished: make(chan struct{}), checking: make(chan struct{}, 1)}
 }
 
 // Open says that the topic exists.
@@ -77,14 +77,30 @@ func (r *Records) read(ctx context.Context, healthy func()) error {
 	v := &recordView{records: map[string]Record{}, seen: noPosition(), consumer: rd.consumer}
 	r.replace(v)
 	healthy()
+	quiet := 0
 	for {
-		msg, _, err := rd.next(ctx, 0)
-		if err != nil {
+		msg, ok, err := rd.next(ctx, r.client.OperationTimeout())
+		switch {
+		case err != nil:
 			return err
+		case ok:
+			r.apply(v, msg)
+			quiet = 0
+		case r.end(ctx, r.question()) == v:
+			quiet = 0
+		default:
+			if quiet++; quiet >= deadReader {
+				return errStarved
+			}
 		}
-		r.apply(v, msg)
 	}
 }
+
+// deadReader is how often in a row a reader may be given nothing and not be at
+// the end: what was on its way to it, or its permits, is lost.
+const deadReader = 2
+
+var errStarved = errors.New("the broker has more and delivers nothing")
 
 // recordPermits is how many records the reader asks for at once.
 const recordPermits = 1000
@@ -160,9 +176,7 @@ func (r *Records) Each(ctx context.Context, f func(lane string, rec Record)) err
 // last one acknowledged, and a backlog of 0. A barrier is never delivered, so
 // its position alone cannot be awaited. f looks at what was read, under the lock.
 func (r *Records) readTo(ctx context.Context, pos Position, f func(*recordView)) error {
-	r.checking.Lock()
-	before := r.asked
-	r.checking.Unlock()
+	before := r.question()
 	for {
 		if r.reached(pos, f) {
 			return nil
@@ -174,6 +188,13 @@ func (r *Records) readTo(ctx context.Context, pos Position, f func(*recordView))
 			return fmt.Errorf("reading %s: %w", r.topic, ctx.Err())
 		}
 	}
+}
+
+// question is how often the end was asked for.
+func (r *Records) question() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
 }
 
 func (r *Records) reached(pos Position, f func(*recordView)) bool {
@@ -200,37 +221,36 @@ func (r *Records) look(v *recordView, f func(*recordView)) bool {
 // end returns the present view if the end of the topic was reached in it, by a
 // question that was asked after the first before ones. Many may wait; one asks.
 func (r *Records) end(ctx context.Context, before uint64) *recordView {
-	r.checking.Lock()
-	defer r.checking.Unlock()
+	select {
+	case r.checking <- struct{}{}:
+		defer func() { <-r.checking }()
+	case <-ctx.Done():
+		return nil
+	}
 	r.mu.Lock()
 	v := r.view
-	var seen Position
-	if v != nil {
-		seen = v.seen
-	}
-	r.mu.Unlock()
-	switch {
-	case v == nil:
-		return nil
-	case r.endedIn == v && r.ended > before:
+	if v == nil || r.endedIn == v && r.ended > before {
+		r.mu.Unlock()
 		return v
 	}
+	seen := v.seen
 	r.asked++
-	if end, err := atEnd(ctx, v.consumer, seen); err != nil || !end || !r.unchanged(v, seen) {
+	asked := r.asked
+	r.mu.Unlock()
+	if end, err := atEnd(ctx, v.consumer, seen); err != nil || !end {
 		return nil
 	}
-	r.ended, r.endedIn = r.asked, v
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.view != v || v.seen != seen {
+		return nil
+	}
+	r.ended, r.endedIn = asked, v
 	return v
 }
 
 // endPoll is how often the end of a topic is asked for while it is awaited.
 const endPoll = 20 * time.Millisecond
-
-func (r *Records) unchanged(v *recordView, seen Position) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.view == v && v.seen == seen
-}
 
 // atEnd asks whether a non-durable reader that acknowledged all it got has any
 // backlog left (right in each of 18 cases observed, broker 5.0.1).

@@ -33,6 +33,7 @@ func (m *Machine) onEntry(ev Event) {
 func (m *Machine) progress() {
 	m.pump()
 	if m.entries.advance(m.done) {
+		m.moved++
 		m.dirty = true
 	}
 	if m.bytesSince >= recordBytes && !m.writing && m.state != Settling {
@@ -205,6 +206,7 @@ func (m *Machine) adopt() {
 		return
 	}
 	m.layout, m.pending = m.pending, nil
+	m.moved++
 	var moved []*part
 	for _, t := range ends {
 		moved = append(moved, t.queue...)

@@ -203,6 +203,7 @@ func (s *session) writeRecord(rec Record) {
 		return // its loss is in the mailbox
 	}
 	s.lane.epoch.Store(rec.Epoch)
+	s.wrote = time.Now()
 	md, err := keyed(s.lane.name, s.lane.name, c.next)
 	if err == nil {
 		err = c.producer.Send(pulsar.Outgoing{Sequence: c.next, NumMessages: 1, Metadata: md, Payload: rec.Encode()})

@@ -35,6 +35,8 @@ type session struct {
 	scratch               []byte
 	inflight, unreceipted int // as reported
 	ticks                 int
+	patience              patience
+	wrote                 time.Time // the last record
 	over                  bool
 	result                Result
 	layoutSeen            uint64 // the incarnation of the target that this session works with
@@ -90,6 +92,8 @@ func (s *session) follow(session, stop context.Context, tick <-chan time.Time) {
 	stopping, parents, sealed := stop.Done(), s.lane.parentsDone, s.lane.sealed
 	beat := time.NewTicker(beatInterval)
 	defer beat.Stop()
+	look := time.NewTicker(watchInterval(s.lane.env.StallTimeout))
+	defer look.Stop()
 	for {
 		select {
 		case <-session.Done():
@@ -105,6 +109,8 @@ func (s *session) follow(session, stop context.Context, tick <-chan time.Time) {
 			s.box.post(Event{Kind: evSealed})
 		case <-beat.C:
 			s.box.put(letter{ev: Event{Kind: evNothing}, do: s.lane.beat})
+		case <-look.C:
+			s.box.put(letter{ev: Event{Kind: evNothing}, do: s.watch})
 		case <-tick:
 			s.box.put(letter{ev: Event{Kind: evTick, Window: s.lane.env.Budget.Window()}, do: s.onTick})
 		}

@@ -62,13 +62,13 @@ func (s *session) ask() {
 		return
 	}
 	s.asking = true
-	sealed, now := s.machine.sealed, time.Now()
+	sealed, ours, now := s.machine.sealed, s.machine.state > Standby, time.Now()
 	s.op(func(ctx context.Context) {
 		stats, err := s.source.Stats(ctx)
 		l := letter{ev: Event{Kind: evBacklog, N: stats.Backlog, Sealed: sealed}, do: func() { s.asking = false }}
 		if err != nil {
-			l.ev = Event{Kind: evNothing}
-		} else if stats.Backlog == 0 {
+			l.ev.Err = err
+		} else if stats.Backlog == 0 && ours {
 			s.lane.metrics.copiedTo(s.lane.name, now.UnixMilli())
 		}
 		s.box.put(l)

@@ -52,6 +52,7 @@ func table() []row {
 		{[]State{Recording, Recovering, Running}, evInactive, (*Machine).onHandOver, []State{Draining, Settling}},
 		{[]State{Running}, evEntry, (*Machine).onEntry, []State{Draining, Settling}},
 		{[]State{Running}, evBacklog, (*Machine).onBacklog, []State{Settling}},
+		{[]State{Standby}, evBacklog, (*Machine).onOthersBacklog, nil},
 		{allButClosed(), evSealed, (*Machine).onSealed, nil},
 		{allButClosed(), evSourceClosed, (*Machine).onSourceClosed, []State{Draining, Settling, Closed}},
 
@@ -80,6 +81,7 @@ func table() []row {
 
 		// time and orders
 		{[]State{Recovering, Running, Draining}, evTick, (*Machine).onTick, nil},
+		{[]State{Standby, Running, Draining}, evStalled, (*Machine).onStalled, []State{Draining, Settling, Closed}},
 		{idle, evStop, (*Machine).leave, []State{Closed}},
 		{[]State{Recording, Recovering, Running}, evStop, (*Machine).onStop, []State{Draining, Settling}},
 		{allButClosed(), evFailed, (*Machine).onFailed, []State{Closed}},

@@ -17,6 +17,7 @@ type writer struct {
 	producer *pulsar.Producer
 	events   *writerEvents
 	next     uint64
+	timeout  time.Duration
 }
 
 type writerEvents struct {
@@ -52,7 +53,7 @@ func openWriter(ctx context.Context, client *pulsar.Client, topic, name string) 
 	if err != nil {
 		return nil, err
 	}
-	return &writer{producer: p, events: events, next: uint64(p.LastSequenceID() + 1)}, nil
+	return &writer{producer: p, events: events, next: uint64(p.LastSequenceID() + 1), timeout: client.OperationTimeout()}, nil
 }
 
 func (w *writer) append(ctx context.Context, key string, value []byte, properties ...*pulsarpb.KeyValue) error {
@@ -64,13 +65,15 @@ func (w *writer) append(ctx context.Context, key string, value []byte, propertie
 		return err
 	}
 	w.next++
+	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, pulsar.ErrTimeout)
+	defer cancel()
 	select {
 	case <-w.events.receipts:
 		return nil
 	case err := <-w.events.failed:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
@@ -145,12 +148,13 @@ func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key s
 		return err
 	}
 	defer r.close()
-	for {
+	for began := time.Now(); ; {
 		m, ok, err := r.next(ctx, endPoll)
 		switch {
 		case err != nil:
 			return err
 		case ok:
+			began = time.Now()
 			more := f(string(m.Info.PartitionKey), m.Entry.Payload)
 			m.Entry.Release()
 			if !more {
@@ -159,6 +163,9 @@ func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key s
 		default:
 			if end, err := atEnd(ctx, r.consumer, r.seen); err != nil || end && len(r.events.box) == 0 {
 				return err
+			}
+			if time.Since(began) > client.OperationTimeout() {
+				return fmt.Errorf("reading %s: %w", topic, errStarved)
 			}
 		}
 	}

@@ -80,7 +80,8 @@ func (b *Bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *repli
 			ForwardReplicated: m.ForwardReplicated,
 		},
 		StopPoison: m.OnUnroutable == config.UnroutableStop, CheckpointInterval: b.cfg.CheckpointInterval,
-		Budget: b.budget, Records: b.recordsOf(m.To.Cluster, checkpoint), Board: boardAdapter{b.board}, Log: b.log,
+		StallTimeout: b.cfg.StallTimeout,
+		Budget:       b.budget, Records: b.recordsOf(m.To.Cluster, checkpoint), Board: boardAdapter{b.board}, Log: b.log,
 	}
 	return replicate.NewMapping(env, replicate.Policy{Latest: m.Start == config.StartLatest, Guard: m.Guard},
 		watcher{b.clusters[m.From.Cluster].client}, metrics)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/geobridge/geobridge/internal/pulsar/frame"
 )
@@ -51,6 +52,9 @@ func (c *Client) Connect(ctx context.Context) (ServerInfo, error) {
 	}
 	return conn.info, nil
 }
+
+// OperationTimeout is how long a request is waited for.
+func (c *Client) OperationTimeout() time.Duration { return c.opts.OperationTimeout }
 
 // EntryPool is where the entries that consumers deliver take their memory.
 func (c *Client) EntryPool() *frame.Pool { return &c.pool.entries }

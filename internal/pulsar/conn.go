@@ -37,6 +37,7 @@ type conn struct {
 	err   error // set once dead
 	calls map[uint64]*call
 	owned handles
+	open  []*unclosed
 	done  chan struct{} // closed when err is set
 	ended chan struct{} // closed when all its goroutines are gone
 }

@@ -92,7 +92,7 @@ func (s *Consumer) open(ctx context.Context, c *Client, o SubscribeOptions) erro
 	s.abandon(err)
 	if !isServerError(err) {
 		// The broker may yet subscribe it, and would count it as a consumer.
-		_ = s.conn.out.command(s.closeCommand(s.conn.ids.Add(1)))
+		s.conn.reclose(s.closeCommand)
 	}
 	return err
 }
@@ -198,6 +198,7 @@ func (s *Consumer) Close(ctx context.Context) error {
 	died := s.alive() != nil // while the broker was asked
 	s.die(ErrClosed)
 	if err != nil && !died && !errors.Is(err, ErrConnectionLost) {
+		s.conn.reclose(s.closeCommand)
 		return fmt.Errorf("close consumer of %s: %w", s.topic, err)
 	}
 	return nil

@@ -46,6 +46,9 @@ func (c *conn) keepAlive() {
 			c.out.keepAlive(true)
 		}
 		c.expireAcks(now)
+		c.mu.Lock()
+		c.recloseDue(now)
+		c.mu.Unlock()
 	}
 }
 

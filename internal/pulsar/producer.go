@@ -136,7 +136,7 @@ func (p *Producer) open(ctx context.Context, c *Client, o ProducerOptions) error
 	p.deliver.abandon()
 	if !isServerError(err) {
 		// The broker may yet open it, and would hold the name.
-		_ = p.conn.out.command(p.closeCommand(p.conn.ids.Add(1)))
+		p.conn.reclose(p.closeCommand)
 	}
 	return err
 }
@@ -224,6 +224,7 @@ func (p *Producer) Close(ctx context.Context) error {
 	}
 	p.die(ErrClosed)
 	if err != nil && !errors.Is(err, ErrConnectionLost) && !errors.Is(err, ErrClosedByBroker) {
+		p.conn.reclose(p.closeCommand)
 		return fmt.Errorf("close producer on %s: %w", p.topic, err)
 	}
 	return nil
