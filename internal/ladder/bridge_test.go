@@ -38,6 +38,7 @@ clusters:
 mappings:
   - {name: orders, subscription: %s, split: %s, from: {cluster: east, topic: "%s"}, to: {cluster: west, topic: "%s"}}
 checkpoint_interval: 1s
+stall_timeout: 45s
 shutdown_timeout: 10s
 `
 

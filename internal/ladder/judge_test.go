@@ -104,10 +104,14 @@ func (c *copied) unpark(e *pulsartest.Stored) {
 }
 
 func messagesOf(e *pulsartest.Stored) (all []message, err error) {
-	texts := []string{string(e.Payload)}
+	info := e.Info
+	info.Encrypted = false // the test's own are not
+	plain, err := frame.Decompress(&info, e.Payload, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	texts := []string{string(plain)}
 	if e.Info.Batch {
-		info := e.Info
-		info.Encrypted = false // the test's own are not
 		b, err := frame.Open(&info, e.Metadata, e.Payload, 1<<20)
 		if err != nil {
 			return nil, err
@@ -127,19 +131,37 @@ func messagesOf(e *pulsartest.Stored) (all []message, err error) {
 	return all, nil
 }
 
-// missing counts the published messages that have not come.
-func (w *world) missing() (n int) {
+// missing are the published messages that have not come.
+func (w *world) missing() (all []message) {
 	w.collect()
 	w.copied.mu.Lock()
 	defer w.copied.mu.Unlock()
 	for key, last := range w.publisher.next {
 		for seq := uint64(1); seq <= last; seq++ {
-			if !w.copied.texts[message{key, seq}.text()] {
-				n++
+			if m := (message{key, seq}); !w.copied.texts[m.text()] {
+				all = append(all, m)
 			}
 		}
 	}
-	return n
+	return all
+}
+
+// trail is where a message is stored.
+func (w *world) trail(m message) (out []string) {
+	for _, s := range w.sides {
+		for _, seg := range s.layout().Segments() {
+			all, err := s.Entries(seg.Topic(topicName))
+			if err != nil {
+				continue
+			}
+			for i := range all {
+				if found, err := messagesOf(&all[i]); err == nil && slices.Contains(found, m) {
+					out = append(out, fmt.Sprintf("%s segment %d at %v", s.name, seg.ID, all[i].At))
+				}
+			}
+		}
+	}
+	return out
 }
 
 // unacked counts what the source still has for the bridge, over all segments.

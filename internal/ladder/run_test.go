@@ -193,12 +193,17 @@ func (w *world) settle(when string) {
 	w.t.Helper()
 	for deadline := time.Now().Add(bound); ; {
 		missing, unacked := w.missing(), w.unacked()
-		if missing == 0 && unacked == 0 {
+		if len(missing) == 0 && unacked == 0 {
 			w.note("all is copied %s", when)
 			return
 		}
 		if time.Now().After(deadline) {
-			w.fatalf("%s: %d messages have not come, %d entries are not acknowledged after %v\n%s", when, missing, unacked, bound, w.boards())
+			some := ""
+			for _, m := range missing[:min(len(missing), 5)] {
+				some += fmt.Sprintf("\n%s: %v", m.text(), w.trail(m))
+			}
+			w.fatalf("%s: %d messages have not come, %d entries are not acknowledged after %v%s\n%v\n%s", when, len(missing), unacked, bound, some,
+				w.copied.wrong, w.boards())
 		}
 		sleep(w.ctx, time.Second)
 	}

@@ -151,9 +151,13 @@ func (s *side) layout() *reroute.Layout {
 	return out
 }
 
-// close ends the clusters, when no bridge runs any more.
+// close ends everything; a run that went well has stopped its bridges before.
 func (w *world) close() {
 	w.stop()
+	for _, i := range w.instances {
+		i.kill()
+		<-i.done
+	}
 	w.publisher.close()
 	for _, s := range w.sides {
 		_ = s.rest.Close()
