@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar/auth"
 	"google.golang.org/protobuf/proto"
@@ -167,6 +168,7 @@ func TestCredentialsExpire(t *testing.T) {
 		segment := r.create(1)[0]
 		c, err := r.trySubscribe(client, failover(segment, "a"))
 		r.must(err)
+		time.Sleep(time.Second) // of fake time: the delay after an election
 		r.want(&c.notes, "active true")
 		for range 3 {
 			r.ExpireCredentials()

@@ -31,7 +31,7 @@ type subscription struct {
 	sharing   *sharing // of Shared and Key_Shared ones, while somebody is attached
 	starved   bool     // nothing is delivered until somebody attaches
 	waiting   bool     // the new active one gets nothing yet
-	turn      uint64   // counts elections, so that an old timer is told from a new one
+	turn      uint64   // tells an old timer from a new one
 }
 
 // attach adds a consumer, or says why not (facts 4.3). What a Key_Shared one declares
@@ -49,10 +49,9 @@ func (s *subscription) attach(c *consumer, typ pulsarpb.CommandSubscribe_SubType
 		return s.attachShared(c, typ, meta)
 	}
 	s.add(c, typ)
-	if typ == pulsarpb.CommandSubscribe_Failover && len(s.consumers) > 1 {
+	if changed := s.elect(); !changed && typ == pulsarpb.CommandSubscribe_Failover {
 		c.tellActive(false) // P8
 	}
-	s.elect()
 	return nil
 }
 
@@ -82,33 +81,44 @@ func (s *subscription) detach(c *consumer) {
 }
 
 // elect finds the active consumer: of those with the lowest priority level, the
-// one whose name the consistent hash of the topic's name falls to (P7).
-func (s *subscription) elect() {
+// one whose name the consistent hash of the topic's name falls to (P7). It tells
+// whether that is another one now. In a Failover subscription it takes over some time
+// later, and so does whoever is elected until then.
+func (s *subscription) elect() (changed bool) {
 	chosen := s.owner()
 	if chosen == s.active {
-		return
+		return false
 	}
 	s.active = chosen
-	s.cur.rewind() // P10
-	s.turn++
-	s.waiting = false
-	if chosen == nil || s.typ != pulsarpb.CommandSubscribe_Failover {
-		s.dispatch()
-		return
-	}
-	for _, c := range s.consumers {
-		c.tellActive(c == chosen) // P8: the passive ones hear it again
-	}
-	if d := s.topic.env.opts.FailoverDelay; d > 0 {
+	d := s.topic.env.opts.FailoverDelay
+	switch {
+	case chosen == nil:
+		s.turn++
+		s.waiting = false
+		s.cur.rewind()
+	case s.typ != pulsarpb.CommandSubscribe_Failover || d <= 0:
+		s.takeOver()
+	case !s.waiting:
 		s.waiting = true
 		turn := s.turn
 		s.topic.env.after(d, func() {
 			if s.turn == turn {
 				s.waiting = false
-				s.dispatch()
+				s.takeOver()
 			}
 		})
-		return
+	}
+	return true
+}
+
+// takeOver begins delivery to the active consumer, at the mark (P10). All are told, the
+// passive ones again (P8).
+func (s *subscription) takeOver() {
+	s.cur.rewind()
+	if s.typ == pulsarpb.CommandSubscribe_Failover {
+		for _, c := range s.consumers {
+			c.tellActive(c == s.active)
+		}
 	}
 	s.dispatch()
 }
@@ -204,6 +214,7 @@ func (s *subscription) deliver(c *consumer, e *entry) {
 func (s *subscription) closeAll() {
 	ended := s.consumers
 	s.consumers, s.active, s.sharing = nil, nil, nil
+	s.waiting = false
 	s.turn++
 	for _, c := range ended {
 		c.peer.send(command(closeConsumer(c.id)))
