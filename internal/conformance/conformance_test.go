@@ -15,12 +15,18 @@ import (
 var brokers *real
 
 func TestMain(m *testing.M) {
-	if os.Getenv("GEOBRIDGE_CONFORMANCE") != "real" {
+	// Most of the time is spent waiting: all scenarios wait together.
+	flag.Parse()
+	err := flag.Set("test.parallel", "64")
+	code := 0
+	switch {
+	case err != nil:
+	case os.Getenv("GEOBRIDGE_CONFORMANCE") != "real":
 		goleak.VerifyTestMain(m)
 		return
+	default:
+		code, err = runReal(m)
 	}
-	flag.Parse()
-	code, err := runReal(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		code = 1
@@ -29,10 +35,6 @@ func TestMain(m *testing.M) {
 }
 
 func runReal(m *testing.M) (code int, err error) {
-	// Most of the time is spent waiting for timers of the broker: all scenarios wait together.
-	if err := flag.Set("test.parallel", "64"); err != nil {
-		return 1, err
-	}
 	dir, err := os.MkdirTemp("", "geobridge-conformance-")
 	if err != nil {
 		return 1, err
@@ -100,5 +102,10 @@ func scenarios() []Scenario {
 		watchScenarios(),
 		changeScenarios(),
 		deletionScenarios(),
+		startScenarios(),
+		restScenarios(),
+		regularScenarios(),
+		twinScenarios(),
+		tokenScenarios(),
 	)
 }

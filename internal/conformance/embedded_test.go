@@ -17,8 +17,8 @@ type embedded struct {
 	admin   *httptest.Server
 }
 
-// keepAlive is short, so that a mute client is not waited for long.
-const keepAlive = 2 * time.Second
+// keepAlive is short, so that a mute client is not waited for long, and long enough for 5 s of P34.
+const keepAlive = 6 * time.Second
 
 // grace is short, too.
 const grace = 3 * time.Second
@@ -70,10 +70,12 @@ func (e *embedded) DeleteIdle(*T)                  { e.cluster.DeleteIdle() }
 func (e *embedded) Move(_ *T, topic string, n int) { e.cluster.Move(topic, e.cluster.Brokers()[n]) }
 
 // Prune implements World: the embedded cluster has no such timer.
-func (e *embedded) Prune(t *T, topic string) {
+func (e *embedded) Prune(t *T, topics ...string) {
 	t.Helper()
-	_, err := e.cluster.Prune(topic)
-	t.Must(err)
+	for _, topic := range topics {
+		_, err := e.cluster.Prune(topic)
+		t.Must(err)
+	}
 }
 
 // Quiet implements World: one queue carries all that is sent, so a PONG comes last.

@@ -66,7 +66,9 @@ func excuses() map[string]string {
 		"P7", "P8", "P9", "P10", "P11", "P12", "P13", "P15", "P16", "P17", "P18", "P19", "P20", "P21", "P22",
 		"P24", "P25", "P26", "P27", "P28", "P29", "P30", "P31", "P32", "P33", "P34", "P35", "P36", "P40",
 	} {
-		all[fact] = toCome
+		if !slices.ContainsFunc(scenarios(), func(s Scenario) bool { return slices.Contains(s.Facts, fact) }) {
+			all[fact] = toCome
+		}
 	}
 	return all
 }

@@ -171,7 +171,7 @@ func (w *realWorld) Move(t *T, topic string, to int) {
 const gcRound = 70 * time.Second
 
 // Prune implements World: a broker's own timer is the one thing that is waited for by the clock.
-func (w *realWorld) Prune(*T, string) { <-time.After(gcRound) }
+func (w *realWorld) Prune(*T, ...string) { <-time.After(gcRound) }
 
 // DeleteIdle implements World: about 100 s were seen.
 func (w *realWorld) DeleteIdle(*T) { <-time.After(130 * time.Second) }

@@ -79,6 +79,9 @@ func watchCreates(t *T) {
 			t.Errorf("%s: %v: %v", topic, err, u)
 		}
 	}
+	if r := w.LookUp("segment://public/c-nowhere/t/0000-ffff-0", false); r.GetResponse() != pulsarpb.CommandLookupTopicResponse_Failed {
+		t.Errorf("look-up of a segment in a namespace that does not exist: %v", r)
+	}
 	for n, splits := range map[int][]uint32{2: {32768}, 4: nil} {
 		topic := t.Scalable(fmt.Sprint("of", n), n)
 		w.Watch(topic.Topic(), uint64(10+n))

@@ -37,8 +37,8 @@ type World interface {
 	Move(t *T, topic string, to int)
 
 	// Prune returns when the broker's timer, of 60 s, has gone round: all sealed segments of
-	// the topic are gone that had to go.
-	Prune(t *T, topic string)
+	// the topics are gone that had to go.
+	Prune(t *T, topics ...string)
 	// DeleteIdle returns when idle regular topics are gone.
 	DeleteIdle(t *T)
 }
@@ -82,11 +82,17 @@ func newT(t *testing.T, w World, name string, secret []byte) *T {
 	if secret != nil {
 		s.Rig.Token = s.Token("admin")
 	}
+	s.CreateNamespace(s.Namespace)
+	return s
+}
+
+// CreateNamespace makes one more namespace.
+func (t *T) CreateNamespace(namespace string) {
+	t.Helper()
 	// One bundle moves as a whole. Of one broker's namespace, not all is in the bundle of the
 	// namespace's policies, which the broker itself looks up again whenever it is unloaded.
-	bundles := map[int]int{1: 16, 2: 1}[w.Brokers()]
-	s.Must(s.Rig.CreateNamespace(t.Context(), s.Namespace, w.Cluster(), bundles))
-	return s
+	bundles := map[int]int{1: 16, 2: 1}[t.Brokers()]
+	t.Must(t.Rig.CreateNamespace(t.Context(), namespace, t.Cluster(), bundles))
 }
 
 // Must ends the scenario with an error.

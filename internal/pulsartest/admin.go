@@ -3,6 +3,8 @@ package pulsartest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,7 +50,9 @@ func (c *Cluster) Admin() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !check("token", []byte(token)) {
-			http.Error(w, "<html><head><title>Error 401 Authentication required</title></head></html>", http.StatusUnauthorized)
+			w.Header().Set("Content-Type", "text/html;charset=ISO-8859-1")
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, "<html><head><title>Error 401 Authentication required</title></head></html>") // a client that hung up
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -108,6 +112,14 @@ func number(s string) uint64 {
 	return n
 }
 
+// unchanged is what brokers answer where a layout cannot be changed like that.
+func unchanged(topic string, err error) error {
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return uninitialised(topic, err)
+	}
+	return status{http.StatusInternalServerError, "\n --- An unexpected error occurred in the server ---\n\nMessage: " + err.Error() + "\n"}
+}
+
 // uninitialised is what brokers answer about a scalable topic that is not there
 // (5.0.1, observed), except to GET and DELETE of the topic itself.
 func uninitialised(topic string, err error) error {
@@ -146,13 +158,15 @@ func (a admin) layout(r *http.Request) (any, error) {
 	}
 	segments := map[string]any{}
 	for _, s := range l.Segments {
-		state := "ACTIVE"
+		state, sealedAt := "ACTIVE", int64(-1)
 		if s.Sealed {
-			state = "SEALED"
+			state, sealedAt = "SEALED", s.SealedAt.UnixMilli()
 		}
 		segments[strconv.FormatUint(s.ID, 10)] = map[string]any{
 			"segmentId": s.ID, "hashRange": map[string]uint16{"start": s.Start, "end": s.End}, "state": state,
-			"parentIds": s.Parents, "childIds": s.Children, "entryBucketSplits": s.Splits,
+			"parentIds": append([]uint64{}, s.Parents...), "childIds": append([]uint64{}, s.Children...),
+			"entryBucketSplits": append([]uint16{}, s.Splits...), "createdAtMs": s.Created.UnixMilli(), "sealedAtMs": sealedAt,
+			"sealed": s.Sealed, "active": !s.Sealed,
 		}
 	}
 	return map[string]any{"epoch": l.Epoch, "segments": segments}, nil
@@ -169,15 +183,21 @@ func (a admin) list(r *http.Request) (any, error) {
 }
 
 func (a admin) split(r *http.Request) (any, error) {
-	return nil, a.Split(scalableOf(r), number(r.PathValue("id")))
+	topic := scalableOf(r)
+	return nil, unchanged(topic, a.Split(topic, number(r.PathValue("id"))))
 }
 
 func (a admin) merge(r *http.Request) (any, error) {
-	return nil, a.Merge(scalableOf(r), number(r.PathValue("id")), number(r.PathValue("other")))
+	topic := scalableOf(r)
+	return nil, unchanged(topic, a.Merge(topic, number(r.PathValue("id")), number(r.PathValue("other"))))
 }
 
 func (a admin) rebucket(r *http.Request) (any, error) {
-	return nil, a.Rebucket(scalableOf(r), number(r.PathValue("id")), int(min(number(r.FormValue("bucketCount")), 2000)))
+	topic, buckets := scalableOf(r), int(min(number(r.FormValue("bucketCount")), 2000))
+	if buckets < 1 || buckets > 1024 {
+		return nil, status{http.StatusPreconditionFailed, fmt.Sprintf("bucketCount must be in [1, 1024]: %d", buckets)}
+	}
+	return nil, unchanged(topic, a.Rebucket(topic, number(r.PathValue("id")), buckets))
 }
 
 func (a admin) subscription(f func(topic, sub string) error) func(*http.Request) (any, error) {

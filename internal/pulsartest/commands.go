@@ -9,12 +9,13 @@ import (
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
 
-// outgoing is one frame to a client: just one of the three is set.
+// outgoing is one frame to a client: just one of the first three is set.
 type outgoing struct {
 	cmd     *pulsarpb.BaseCommand
 	receipt *frame.ReceiptCommand
 	message *frame.MessageCommand
 	entry   *entry // of message
+	last    bool   // the connection ends behind it
 }
 
 func (o *outgoing) typ() pulsarpb.BaseCommand_Type {

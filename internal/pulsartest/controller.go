@@ -1,6 +1,7 @@
 package pulsartest
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -24,17 +25,26 @@ func (c *core) elect(s *scalable, b *Broker) {
 		return
 	}
 	s.controller = b
+	s.stand(b)
 	for _, name := range names(s.groups) {
 		s.groups[name].restore()
 	}
 	c.push(s.layout.Topic)
 }
 
-// depose is the end of a broker's leadership: its topics have no controller, until a
-// broker that has a watch on them takes over (P6).
+// stand makes a broker one of those that may become the controller.
+func (s *scalable) stand(b *Broker) {
+	if !slices.Contains(s.asked, b) {
+		s.asked = append(s.asked, b)
+	}
+}
+
+// depose is the end of a broker's leadership: its topics have no controller, until one
+// of the other brokers that were asked before takes over (P6), or one is asked now.
 func (c *core) depose(b *Broker) {
 	for _, name := range names(c.scalables) {
 		s := c.scalables[name]
+		s.asked = slices.DeleteFunc(s.asked, func(o *Broker) bool { return o == b })
 		if s.controller != b {
 			continue
 		}
@@ -44,21 +54,11 @@ func (c *core) depose(b *Broker) {
 		}
 		c.push(name)
 		c.after(electionTime, func() {
-			if c.scalables[name] == s {
-				c.elect(s, c.watcher(name))
+			if c.scalables[name] == s && len(s.asked) > 0 {
+				c.elect(s, s.asked[0])
 			}
 		})
 	}
-}
-
-// watcher is a broker that is up and pushes the topic's layout to somebody.
-func (c *core) watcher(topic string) *Broker {
-	for _, w := range c.layouts {
-		if w.topic == topic && w.broker != nil && !w.broker.down {
-			return w.broker
-		}
-	}
-	return nil
 }
 
 // register takes a STREAM consumer, where the controller is (P5). Whoever is asked
@@ -69,6 +69,7 @@ func (c *core) register(b *Broker, p peer, cmd *pulsarpb.CommandScalableTopicSub
 	case s == nil: // facts 2.5
 		return stream{}, nil, refuse(pulsarpb.ServerError_UnknownError, "Failed to initialize controller for "+cmd.GetTopic())
 	case s.controller != nil && s.controller != b:
+		s.stand(b)
 		return stream{}, nil, refuse(pulsarpb.ServerError_UnknownError, "This broker is not the leader for topic: "+cmd.GetTopic())
 	case cmd.GetConsumerType() != pulsarpb.ScalableConsumerType_STREAM:
 		return stream{}, nil, refuse(pulsarpb.ServerError_NotAllowedError, "pulsartest: STREAM consumers only")

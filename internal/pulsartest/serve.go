@@ -75,7 +75,9 @@ func (c *conn) serve(f *frame.Frame) {
 func (c *conn) connect(cmd *pulsarpb.CommandConnect) {
 	check := c.broker.cluster.core.opts.Authenticate
 	if check != nil && !check(cmd.GetAuthMethodName(), cmd.GetAuthData()) {
-		c.send(command(failure(unasked, refuse(pulsarpb.ServerError_AuthenticationError, "Failed to authenticate"))))
+		refused := command(failure(unasked, refuse(pulsarpb.ServerError_AuthenticationError, "Failed to authenticate")))
+		refused.last = true
+		c.send(refused)
 		return
 	}
 	c.greeted, c.refreshes = true, cmd.GetFeatureFlags().GetSupportsAuthRefresh()
@@ -96,15 +98,23 @@ func (c *conn) connect(cmd *pulsarpb.CommandConnect) {
 func (c *conn) lookup(cmd *pulsarpb.CommandLookupTopic) {
 	m := base(pulsarpb.BaseCommand_LOOKUP_RESPONSE)
 	if !wellFormed(cmd.GetTopic()) {
-		m.LookupTopicResponse = &pulsarpb.CommandLookupTopicResponse{
-			RequestId: cmd.RequestId, Response: pulsarpb.CommandLookupTopicResponse_Failed.Enum(),
-			Error: pulsarpb.ServerError_InvalidTopicName.Enum(), Message: proto.String("Invalid topic name: " + cmd.GetTopic()),
-		}
+		m.LookupTopicResponse = failedLookup(cmd, pulsarpb.ServerError_InvalidTopicName, "Invalid topic name: "+cmd.GetTopic())
+		c.send(command(m))
+		return
+	}
+	if !c.broker.cluster.core.namespaces[namespaceOf(cmd.GetTopic())] {
+		m.LookupTopicResponse = failedLookup(cmd, pulsarpb.ServerError_TopicNotFound, "Namespace not found")
 		c.send(command(m))
 		return
 	}
 	m.LookupTopicResponse = c.broker.cluster.lookup(c.broker, cmd)
 	c.send(command(m))
+}
+
+func failedLookup(cmd *pulsarpb.CommandLookupTopic, code pulsarpb.ServerError, message string) *pulsarpb.CommandLookupTopicResponse {
+	return &pulsarpb.CommandLookupTopicResponse{
+		RequestId: cmd.RequestId, Response: pulsarpb.CommandLookupTopicResponse_Failed.Enum(), Error: code.Enum(), Message: proto.String(message),
+	}
 }
 
 func wellFormed(topic string) bool {

@@ -36,6 +36,10 @@ func (c *conn) write() {
 			if !w.out(&queue[i]) {
 				return
 			}
+			if queue[i].last {
+				w.flush()
+				return
+			}
 		}
 		if !w.flush() {
 			return
