@@ -107,5 +107,9 @@ func scenarios() []Scenario {
 		regularScenarios(),
 		twinScenarios(),
 		tokenScenarios(),
+		streamScenarios(),
+		failoverScenarios(),
+		publishScenarios(),
+		sealScenarios(),
 	)
 }
