@@ -38,6 +38,7 @@ func (c *Cluster) Admin() http.Handler {
 		"GET /admin/v2/persistent/{tenant}/{ns}/{topic}/compaction":                  a.compaction,
 		"GET /admin/v2/namespaces/{tenant}/{ns}":                                     a.policies,
 		"PUT /admin/v2/namespaces/{tenant}/{ns}":                                     a.createNamespace,
+		"POST /admin/v2/namespaces/{tenant}/{ns}/deduplication":                      a.deduplicate,
 		"PUT /admin/v2/namespaces/{tenant}/{ns}/unload":                              a.unload,
 		"GET /admin/v2/brokers/configuration/runtime":                                a.configuration,
 	} {

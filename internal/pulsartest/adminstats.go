@@ -152,8 +152,11 @@ func (a admin) compaction(r *http.Request) (any, error) {
 }
 
 func (a admin) policies(r *http.Request) (any, error) {
-	known := false
-	a.locked(func() { known = a.core.namespaces[namespace(r)] })
+	known, deduplicating := false, a.core.opts.Deduplication
+	a.locked(func() {
+		known = a.core.namespaces[namespace(r)]
+		deduplicating = deduplicating || a.core.deduplicating[namespace(r)]
+	})
 	if !known {
 		return nil, status{http.StatusNotFound, "Namespace does not exist"}
 	}
@@ -161,10 +164,21 @@ func (a admin) policies(r *http.Request) (any, error) {
 	if a.core.opts.Retention {
 		p["retention_policies"] = map[string]int{"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
 	}
-	if a.core.opts.Deduplication {
+	if deduplicating {
 		p["deduplicationEnabled"] = true
 	}
 	return p, nil
+}
+
+// deduplicate switches deduplication on or off: what was published before is not known
+// (facts 7).
+func (a admin) deduplicate(r *http.Request) (any, error) {
+	var on bool
+	if err := json.NewDecoder(r.Body).Decode(&on); err != nil {
+		return nil, status{http.StatusBadRequest, err.Error()}
+	}
+	a.locked(func() { a.core.deduplicating[namespace(r)] = on })
+	return nil, nil
 }
 
 func (a admin) createNamespace(r *http.Request) (any, error) {

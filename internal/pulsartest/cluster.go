@@ -28,7 +28,7 @@ func New(o Options) *Cluster {
 	o.setDefaults()
 	c := &Cluster{conns: map[*conn]struct{}{}}
 	c.core = core{
-		env:    env{opts: o, now: time.Now, after: c.after},
+		env:    env{opts: o, now: time.Now, after: c.after, deduplicating: map[string]bool{}},
 		topics: map[string]*topic{}, scalables: map[string]*scalable{},
 		namespaces: map[string]bool{}, owners: map[string]*Broker{},
 	}

@@ -116,7 +116,7 @@ func (t *topic) landSilently(n int) {
 }
 
 func (t *topic) store(a *add) {
-	if t.env.opts.Deduplication && t.duplicate(a) {
+	if t.deduplicates() && t.duplicate(a) {
 		a.receipt(noPosition()) // facts 7
 		return
 	}

@@ -22,10 +22,12 @@ type peer interface {
 // env is what topics share.
 type env struct {
 	opts    Options
-	ledgers int64                       // the last one given out
-	names   int64                       // the last producer name given out
-	now     func() time.Time            // wall clock
-	after   func(time.Duration, func()) // runs f later, under the lock
+	ledgers int64 // the last one given out
+	names   int64 // the last producer name given out
+	// deduplicating are the namespaces that deduplicate beside Options.Deduplication.
+	deduplicating map[string]bool
+	now           func() time.Time            // wall clock
+	after         func(time.Duration, func()) // runs f later, under the lock
 }
 
 // topic is one log and all that hangs on it: a segment or a regular topic. It is
@@ -121,7 +123,7 @@ func (t *topic) crash() {
 	for _, s := range t.subs {
 		s.cur.rollBack()
 	}
-	if t.env.opts.Deduplication {
+	if t.deduplicates() {
 		t.rebuildSequences()
 	}
 	t.down()
@@ -159,6 +161,10 @@ func (t *topic) trim() {
 		}
 	}
 	t.log.trim(keep)
+}
+
+func (t *topic) deduplicates() bool {
+	return t.env.opts.Deduplication || t.env.deduplicating[namespaceOf(t.name)]
 }
 
 // rebuildSequences reads the deduplication state from stored metadata, as the
