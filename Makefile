@@ -10,9 +10,11 @@ GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.
 FUZZTIME ?= 20s
 # Arguments for the end-to-end tests, such as E2E_ARGS='-run TestScenario02'.
 E2E_ARGS ?=
+# How long make soak runs.
+FOR      ?= 1h
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race e2e e2e-full conformance bench lint fuzz generate clean
+.PHONY: help build demo test race e2e e2e-full conformance soak bench lint fuzz generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
@@ -39,6 +41,11 @@ e2e-full: build ## the long versions of the scenarios
 
 conformance: ## run the protocol scenarios of make test against real Pulsar 5 brokers; needs what make e2e needs
 	GEOBRIDGE_CONFORMANCE=real $(GO) test -count=1 -v -timeout 20m ./internal/conformance
+
+# The test binary runs on its own, so that Ctrl-C reaches it and it ends with the summary.
+soak: ## copies under random faults, for FOR=1h, watching memory
+	$(GO) test -c -o bin/ladder.test ./internal/ladder
+	cd internal/ladder && GEOBRIDGE_SOAK=$(FOR) $(CURDIR)/bin/ladder.test -test.run '^TestSoak$$' -test.timeout 0
 
 bench: build ## run the benchmarks; the last one needs what make e2e needs
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -7,13 +7,7 @@ import (
 // event does what is more than one command, while sends are in flight; forced,
 // it does it anyway.
 func (w *world) event(forced bool) {
-	w.publisher.burst(w.plan.rng, 10)
-	for range 50 {
-		if w.west().injector.inFlight() > 0 {
-			break
-		}
-		sleep(w.ctx, 5*time.Millisecond)
-	}
+	w.burstInFlight()
 	flying := w.west().injector.inFlight() > 0
 	if !flying && !forced {
 		return
@@ -24,6 +18,7 @@ func (w *world) event(forced bool) {
 
 func (w *world) does(what string, s *side) {
 	rng := w.plan.rng
+	w.collect() // what is loaded anew may be trimmed
 	inst := w.running()[0]
 	wait := time.Duration(rng.IntN(5000)) * time.Millisecond
 	b := s.Brokers()[rng.IntN(len(s.Brokers()))]
@@ -36,7 +31,14 @@ func (w *world) does(what string, s *side) {
 		s.Unload(active[rng.IntN(len(active))].Topic(topicName))
 	case "pause":
 		b.Pause()
-		w.later(pick(rng, wait, 20*time.Second, 100*time.Second), b.Resume)
+		s.paused.Store(true)
+		if !w.real {
+			wait = pick(rng, wait, 20*time.Second, 100*time.Second)
+		}
+		w.later(wait, func() {
+			b.Resume()
+			s.paused.Store(false)
+		})
 	case "idle topics deleted":
 		inst.stop()
 		for _, s := range w.sides {

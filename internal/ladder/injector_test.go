@@ -37,6 +37,25 @@ func newInjector(s *side) *injector {
 		flight: map[handle]map[uint64]time.Time{}, lost: map[handle]pulsartest.Action{}, armed: s.w.plan.rung.side == s.name}
 }
 
+// arm lets a fault strike at the next match.
+func (i *injector) arm(r rung) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.rung, i.armed, i.skip, i.provoke = r, true, 0, 0
+}
+
+// disarm ends the faults, and forgets what is gone for good.
+func (i *injector) disarm() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.armed = false
+	for h, sends := range i.flight {
+		if len(sends) == 0 {
+			delete(i.flight, h)
+		}
+	}
+}
+
 // judge is the cluster's hook.
 func (i *injector) judge(c pulsartest.Command) pulsartest.Action {
 	i.mu.Lock()
@@ -129,7 +148,7 @@ func (i *injector) ready() (flying, ready bool) {
 		flying = w.west().injector.inFlight() > 0
 	}
 	switch {
-	case flying && i.skip > 0 && !i.s.w.fallback.Load():
+	case flying && i.skip > 0 && !i.s.w.eager.Load():
 		i.skip--
 		return flying, false
 	case !flying && !i.s.w.fallback.Load():

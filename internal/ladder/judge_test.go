@@ -3,6 +3,7 @@ package ladder
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +19,9 @@ type copied struct {
 	mu      sync.Mutex
 	entries map[place]bool
 	all     []arrival
-	texts   map[string]bool // of the messages
-	wrong   []string        // entries that are not where they belong
+	texts   map[string]bool   // of the messages that have come
+	settled map[string]uint64 // by key: up to here all have
+	wrong   []string          // entries that are not where they belong
 }
 
 type place struct {
@@ -37,7 +39,7 @@ type arrival struct {
 }
 
 func newCopied() *copied {
-	return &copied{entries: map[place]bool{}, texts: map[string]bool{}}
+	return &copied{entries: map[place]bool{}, texts: map[string]bool{}, settled: map[string]uint64{}}
 }
 
 // collect reads what the target has stored since the last time.
@@ -137,13 +139,27 @@ func (w *world) missing() (all []message) {
 	w.copied.mu.Lock()
 	defer w.copied.mu.Unlock()
 	for key, last := range w.publisher.next {
-		for seq := uint64(1); seq <= last; seq++ {
+		for seq := w.copied.settled[key] + 1; seq <= last; seq++ {
 			if m := (message{key, seq}); !w.copied.texts[m.text()] {
 				all = append(all, m)
 			}
 		}
 	}
 	return all
+}
+
+// forget lets go of what needs no more attention, once all has come.
+func (w *world) forget() {
+	c := w.copied
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.texts)
+	maps.Copy(c.settled, w.publisher.next)
+	live := map[string]bool{parkingTopic: true}
+	for _, s := range w.west().layout().Segments() {
+		live[s.Topic(topicName)] = true
+	}
+	maps.DeleteFunc(c.entries, func(at place, _ bool) bool { return !live[at.topic] })
 }
 
 // trail is where a message is stored.
@@ -185,7 +201,9 @@ func (w *world) judge() keyorder.Report {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.at.Ledger, b.at.Ledger), cmp.Compare(a.at.Entry, b.at.Entry),
 			cmp.Compare(a.index, b.index))
 	})
-	for _, a := range c.all {
+	all := c.all
+	c.all = nil
+	for _, a := range all {
 		w.check.Delivered("target", a.name(), keyorder.Position{Segment: a.topic, Ledger: a.at.Ledger, Entry: a.at.Entry, Index: a.index})
 	}
 	return w.check.Report()

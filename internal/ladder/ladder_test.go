@@ -3,6 +3,7 @@ package ladder
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"testing"
@@ -17,6 +18,7 @@ func TestMain(m *testing.M) {
 	if err := warm(); err != nil {
 		panic(err)
 	}
+	debug.SetGCPercent(400) // many small worlds
 	goleak.VerifyTestMain(m)
 }
 

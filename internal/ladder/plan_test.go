@@ -3,7 +3,10 @@ package ladder
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
 
 // plan is all that a seed decides before a run begins. What happens while it goes
@@ -49,6 +52,9 @@ func newPlan(seed uint64) plan {
 	p.held = pick(rng, 50*time.Millisecond, time.Second, 8*time.Second, 90*time.Second)
 	p.behind = 1 + rng.IntN(3)
 	p.joins = p.rung.atStart() || rng.IntN(5) == 0
+	if p.rung.atStart() {
+		p.skip = min(p.skip, 1)
+	}
 	if p.rung.fault == event {
 		p.prunes = p.prunes && !p.rung.loosesBrokers()
 		p.joins = false
@@ -67,6 +73,12 @@ func (r rung) atStart() bool {
 		return true
 	}
 	return false
+}
+
+// parks: at the source, producers and sends are those of the parking topic.
+func (r rung) parks() bool {
+	return r.side == east && slices.Contains([]base{pulsarpb.BaseCommand_PRODUCER, pulsarpb.BaseCommand_PRODUCER_SUCCESS, pulsarpb.BaseCommand_SEND,
+		pulsarpb.BaseCommand_SEND_RECEIPT, pulsarpb.BaseCommand_SEND_ERROR, pulsarpb.BaseCommand_CLOSE_PRODUCER}, r.typ)
 }
 
 // loosesBrokers: topics are loaded anew, and trimmed then.

@@ -224,10 +224,17 @@ func mustMarshal(m proto.Message) []byte {
 func (p *publisher) send(topic string, e outEntry) bool {
 	for {
 		err := p.try(topic, &e)
-		if err == nil || p.stored(topic, e.payload) {
+		if err == nil {
 			return true
 		}
 		delete(p.outlets, topic)
+		for p.w.east().paused.Load() { // what it has read is handled when it wakes up
+			sleep(p.w.ctx, 100*time.Millisecond)
+		}
+		sleep(p.w.ctx, 50*time.Millisecond)
+		if p.stored(topic, e.payload) {
+			return true
+		}
 		switch {
 		case errors.Is(err, pulsar.ErrTopicTerminated), errors.Is(err, pulsar.ErrTopicNotFound):
 			return false

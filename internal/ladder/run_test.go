@@ -40,7 +40,7 @@ func (w *world) run() outcome {
 	w.quiet()
 	w.settle("after the fault")
 	for late := time.Now().Add(patience); !w.struck.Load() && time.Now().Before(late); {
-		w.publisher.burst(w.plan.rng, 1)
+		w.turn()
 		sleep(w.ctx, time.Second)
 	}
 	w.publisher.burst(w.plan.rng, 20) // nothing stands still behind an idle look
@@ -72,7 +72,9 @@ func (w *world) running() (all []*instance) {
 
 const (
 	// longest is how long publishing goes on for a point that is not passed.
-	longest = 100 * time.Second
+	longest = 75 * time.Second
+	// patient is how long matches are let pass.
+	patient = 12 * time.Second
 	// patience is how long a point is waited for once all is quiet.
 	patience = 70 * time.Second
 	// bound is how long the copy may take once all is quiet.
@@ -96,12 +98,17 @@ func (w *world) script() {
 			return
 		}
 		w.turn()
+		if since > patient {
+			w.eager.Store(true)
+		}
 		switch {
 		case joinAt >= 0 && since > joinAt:
+			w.burstInFlight()
 			w.start("two")
 			joinAt = -1
 		case leaveAt >= 0 && joinAt < 0 && since > leaveAt:
-			w.running()[rng.IntN(len(w.running()))].stop()
+			w.burstInFlight()
+			w.parts.Go(w.running()[rng.IntN(len(w.running()))].stop) // publishing goes on
 			leaveAt = -1
 			if !w.struck.Load() && w.plan.rung.atStart() && since < longest/2 {
 				joinAt = since + 2*time.Second
@@ -114,11 +121,32 @@ func (w *world) script() {
 	}
 }
 
+// burstInFlight publishes until the target has sends without receipt, or a while.
+func (w *world) burstInFlight() {
+	w.publisher.burst(w.plan.rng, 10)
+	for range 50 {
+		if w.west().injector.inFlight() > 0 {
+			return
+		}
+		sleep(w.ctx, 5*time.Millisecond)
+	}
+}
+
 // turn is one thing that applications or operators do.
 func (w *world) turn() {
 	rng := w.plan.rng
 	trickles := w.publisher.count >= w.plan.messages
-	switch n := rng.IntN(20); {
+	n := rng.IntN(20)
+	if trickles {
+		n = rng.IntN(80)
+	}
+	if n < 5 && !w.struck.Load() {
+		w.burstInFlight() // so that what a change of layout brings about hits something
+	}
+	switch {
+	case w.plan.rung.parks() && n%8 == 7:
+		w.publisher.locked(rng, 2+rng.IntN(3))
+		w.burstInFlight()
 	case n < 2:
 		w.relayout(w.east())
 	case n < 5:
@@ -164,6 +192,7 @@ func (w *world) prune() {
 		}
 	}
 	w.collect()
+	w.must(w.west().SkipAll(topicName, reader))
 	for _, s := range []*side{w.east(), w.west()} {
 		n, err := s.Prune(topicName)
 		w.must(err)

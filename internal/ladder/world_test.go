@@ -19,6 +19,7 @@ import (
 const (
 	topicName    = "topic://public/default/orders"
 	subscription = "geobridge.g.orders"
+	reader       = "reader" // at the target: the test's own, moved on when it has read
 	parkingTopic = "persistent://public/default/__geobridge.g.parking"
 	recordTopic  = "persistent://public/default/__geobridge.g.checkpoint"
 )
@@ -43,9 +44,11 @@ type world struct {
 	calm      context.CancelFunc
 
 	instances []*instance
+	real      bool // time is
 
 	struck   atomic.Bool // the fault has happened
 	flying   atomic.Bool // sends were in flight then
+	eager    atomic.Bool // it happens at the next match with sends in flight
 	fallback atomic.Bool // it may happen without
 	undrained
 }
@@ -58,6 +61,7 @@ type side struct {
 	injector *injector
 	rest     *http.Server
 	restDown atomic.Bool
+	paused   atomic.Bool
 }
 
 func newWorld(t testing.TB, p plan) *world {
@@ -69,6 +73,7 @@ func newWorld(t testing.TB, p plan) *world {
 	for i, name := range []string{east, west} {
 		w.sides[name] = w.newSide(name, p.brokers[i], p.segments[i])
 	}
+	w.must(w.west().RecordSubscription(topicName, reader))
 	w.publisher = newPublisher(w)
 	w.parts.Go(w.pump)
 	return w
@@ -171,8 +176,11 @@ func (w *world) pump() {
 	held := map[string]bool{}
 	wait := w.plan.land[0]
 	step := max((w.plan.land[1]-w.plan.land[0])/7, time.Millisecond)
-	for w.slow.Err() == nil {
-		topics := w.slowTopics()
+	var topics []string
+	for looked := w.began.Add(-time.Second); w.slow.Err() == nil; {
+		if time.Since(looked) > 100*time.Millisecond {
+			topics, looked = w.slowTopics(), time.Now()
+		}
 		for _, name := range topics {
 			if !held[name] {
 				held[name] = w.west().HoldAdds(name) == nil
