@@ -75,12 +75,26 @@ func (s *subscription) ack(typ pulsarpb.CommandAck_AckType, ids []ackedID) *refu
 		}
 		s.cur.ackTo(n)
 	}
-	s.cur.save(s.topic.env.now(), s.topic.env.opts.AckSaveInterval)
+	s.save()
 	s.tellEnd()
 	if s.sharing != nil {
 		s.dispatch() // a bucket may have drained
 	}
 	return nil
+}
+
+// save writes down how far the subscription is, now or when it is time to.
+func (s *subscription) save() {
+	env := s.topic.env
+	every := env.opts.AckSaveInterval
+	if s.cur.save(env.now(), every) || s.saving {
+		return
+	}
+	s.saving = true
+	env.after(every-env.now().Sub(s.cur.savedAt), func() {
+		s.saving = false
+		s.cur.save(env.now(), 0)
+	})
 }
 
 func (s *subscription) acked(n int64) {

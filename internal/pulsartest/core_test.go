@@ -44,8 +44,8 @@ func TestLogTrims(t *testing.T) {
 			t.Errorf("keep %d: %d to %d, want from %d", tt.keep, l.start, l.end(), tt.start)
 		}
 	}
-	for p, want := range map[Position]int64{{1, 0}: 4, {3, 1}: 5, {3, 2}: 4, {9, 0}: 4, {-1, -1}: 4} {
-		if got := l.opening(p); got != want {
+	for p, want := range map[Position]int64{{1, 0}: 4, {3, 1}: 5, {3, 2}: 6, {3, 3}: 5, {9, 0}: 5, {-1, -1}: 4} {
+		if got := l.opening(p, 5); got != want {
 			t.Errorf("opening at %v: %d, want %d", p, got, want)
 		}
 	}

@@ -100,11 +100,13 @@ func (c *cursor) seek(n int64) {
 }
 
 // save writes the mark down, unless that was done less than every ago (P11:
-// managedLedgerDefaultMarkDeleteRateLimit, 1 s).
-func (c *cursor) save(now time.Time, every time.Duration) {
-	if every <= 0 || now.Sub(c.savedAt) >= every {
-		c.savedMark, c.savedAcked, c.savedAt = c.mark, maps.Clone(c.acked), now
+// managedLedgerDefaultMarkDeleteRateLimit, 1 s). It tells whether it did.
+func (c *cursor) save(now time.Time, every time.Duration) bool {
+	if every > 0 && now.Sub(c.savedAt) < every {
+		return false
 	}
+	c.savedMark, c.savedAcked, c.savedAt = c.mark, maps.Clone(c.acked), now
+	return true
 }
 
 // rollBack is what a crash of the broker does: acknowledgements that were not

@@ -85,14 +85,14 @@ func (l *log) from(p Position) int64 {
 // after is the number of the first entry above p.
 func (l *log) after(p Position) int64 { return l.from(Position{p.Ledger, p.Entry + 1}) }
 
-// opening is where a reader starts that asks for p, inclusive. In a trimmed
-// ledger that is the next one there is; beyond the end, or in a ledger that
-// never was, it is silently the earliest (P23).
-func (l *log) opening(p Position) int64 {
+// opening is where a reader starts that asks for p, inclusive. In a trimmed ledger that
+// is the next one there is; in one that never was, it is silently the earliest. Further
+// beyond the end than the very next position it is beyond (P23).
+func (l *log) opening(p Position, beyond int64) int64 {
 	switch {
-	case p.isLatest():
-		return l.end()
-	case !slices.Contains(l.ledgers, p.Ledger) || p.compare(l.last) > 0:
+	case p.compare(Position{l.last.Ledger, l.last.Entry + 1}) > 0:
+		return beyond
+	case !slices.Contains(l.ledgers, p.Ledger):
 		return l.start
 	}
 	return l.from(p)

@@ -53,21 +53,24 @@ func (c *conn) attach(cmd *pulsarpb.CommandSubscribe) *refusal {
 	return nil
 }
 
-// newSubscription begins where the command says: a start counts only where the
-// subscription is not durable (P23), and an initial position only here, where it
-// is new.
+// newSubscription begins where the command says. A start counts only where the
+// subscription is not durable, and then an initial position only if the start is beyond
+// the end (P23).
 func (t *topic) newSubscription(cmd *pulsarpb.CommandSubscribe) *subscription {
 	earliest := t.log.start
 	if cmd.GetReadCompacted() && t.compacted != nil {
 		earliest = 0
 	}
 	at := t.log.end()
-	start := positionOf(cmd.GetStartMessageId())
-	switch {
-	case !cmd.GetDurable() && cmd.StartMessageId != nil && start.compare(noPosition()) > 0:
-		at = t.log.opening(start)
-	case !cmd.GetDurable() && cmd.StartMessageId != nil, cmd.GetInitialPosition() == pulsarpb.CommandSubscribe_Earliest:
+	if cmd.GetInitialPosition() == pulsarpb.CommandSubscribe_Earliest {
 		at = earliest
+	}
+	if start := positionOf(cmd.GetStartMessageId()); !cmd.GetDurable() && cmd.StartMessageId != nil {
+		if start.compare(noPosition()) > 0 {
+			at = t.log.opening(start, at)
+		} else {
+			at = earliest
+		}
 	}
 	s := &subscription{topic: t, name: cmd.GetSubscription(), durable: cmd.GetDurable(), compacted: cmd.GetReadCompacted(), cur: newCursor(at)}
 	t.subs[s.name] = s
@@ -128,8 +131,8 @@ func (c *conn) ack(cmd *pulsarpb.CommandAck) {
 	}
 }
 
-// seek moves the subscription, and closes its consumers behind the answer (facts
-// 9.4, P16).
+// seek moves the subscription, and closes its consumers, before the answer or behind it
+// (facts 9.4, P16).
 func (c *conn) seek(cmd *pulsarpb.CommandSeek) {
 	s := c.consumers[cmd.GetConsumerId()]
 	if s == nil || cmd.MessageId == nil {
@@ -140,8 +143,8 @@ func (c *conn) seek(cmd *pulsarpb.CommandSeek) {
 	at := l.from(positionOf(cmd.GetMessageId()))
 	s.sub.cur.seek(at)
 	s.sub.cur.save(time.Time{}, 0)
-	c.send(command(success(cmd.GetRequestId())))
 	s.sub.closeAll()
+	c.send(command(success(cmd.GetRequestId())))
 }
 
 func (c *conn) stats(cmd *pulsarpb.CommandConsumerStats) {

@@ -29,6 +29,7 @@ type subscription struct {
 	consumers []*consumer
 	active    *consumer
 	sharing   *sharing // of Shared and Key_Shared ones, while somebody is attached
+	saving    bool     // a save is due
 	starved   bool     // nothing is delivered until somebody attaches
 	waiting   bool     // the new active one gets nothing yet
 	turn      uint64   // tells an old timer from a new one
