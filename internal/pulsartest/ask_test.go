@@ -157,6 +157,43 @@ func TestAckSet(t *testing.T) {
 	})
 }
 
+// Facts 9.3: everything from the first hole comes again, named or not; in a shared subscription
+// what is named.
+func TestRedeliver(t *testing.T) {
+	for typ, want := range map[pulsarpb.CommandSubscribe_SubType][]int64{
+		pulsarpb.CommandSubscribe_Exclusive: {0, 2},
+		pulsarpb.CommandSubscribe_Shared:    {2},
+	} {
+		inBubble(t, pulsartest.Options{}, func(t *testing.T, r *rig) {
+			segment := r.create(1)[0]
+			r.produce(segment, "p").send("a", "b", "c")
+			synctest.Wait()
+			at := r.stored(segment)
+			id := func(n int) []*pulsarpb.MessageIdData {
+				return []*pulsarpb.MessageIdData{{LedgerId: proto.Uint64(uint64(at[n].Ledger)), EntryId: proto.Uint64(uint64(at[n].Entry))}}
+			}
+			c := r.raw()
+			c.attach(segment, typ)
+			c.send(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_FLOW.Enum(), Flow: &pulsarpb.CommandFlow{ConsumerId: proto.Uint64(1), MessagePermits: proto.Uint32(10)}})
+			for range at {
+				c.next()
+			}
+			c.send(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_ACK.Enum(), Ack: &pulsarpb.CommandAck{
+				ConsumerId: proto.Uint64(1), AckType: pulsarpb.CommandAck_Individual.Enum(), MessageId: id(1)}})
+			c.send(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_REDELIVER_UNACKNOWLEDGED_MESSAGES.Enum(),
+				RedeliverUnacknowledgedMessages: &pulsarpb.CommandRedeliverUnacknowledgedMessages{ConsumerId: proto.Uint64(1), MessageIds: id(2)}})
+			c.send(pingCommand())
+			var got []int64
+			for f := c.next(); f.Type == pulsarpb.BaseCommand_MESSAGE; f = c.next() {
+				got = append(got, f.Message.Entry)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v: came %v, want %v", typ, got, want)
+			}
+		})
+	}
+}
+
 // P36: who can is asked for a new credential, once, and a bad one ends the connection at once.
 func TestCredentialsExpire(t *testing.T) {
 	inBubble(t, pulsartest.Options{Authenticate: onlyGood}, func(t *testing.T, r *rig) {

@@ -3,7 +3,6 @@ package pulsartest
 import (
 	"cmp"
 	"fmt"
-	"math"
 
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
@@ -26,6 +25,3 @@ func noPosition() Position { return Position{-1, -1} }
 func positionOf(m *pulsarpb.MessageIdData) Position {
 	return Position{int64(m.GetLedgerId()), int64(m.GetEntryId())}
 }
-
-// isLatest tells the position that clients send for "after the last entry".
-func (p Position) isLatest() bool { return p.Ledger == math.MaxInt64 }

@@ -80,9 +80,14 @@ func (c *raw) lookup(topic string) {
 // subscribe attaches an Exclusive consumer, number 1, to a durable subscription s.
 func (c *raw) subscribe(topic string) {
 	c.t.Helper()
+	c.attach(topic, pulsarpb.CommandSubscribe_Exclusive)
+}
+
+func (c *raw) attach(topic string, typ pulsarpb.CommandSubscribe_SubType) {
+	c.t.Helper()
 	c.lookup(topic)
 	got := c.ask(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_SUBSCRIBE.Enum(), Subscribe: &pulsarpb.CommandSubscribe{
-		Topic: proto.String(topic), Subscription: proto.String("s"), SubType: pulsarpb.CommandSubscribe_Exclusive.Enum(),
+		Topic: proto.String(topic), Subscription: proto.String("s"), SubType: typ.Enum(),
 		ConsumerId: proto.Uint64(1), RequestId: proto.Uint64(2), InitialPosition: pulsarpb.CommandSubscribe_Earliest.Enum()}})
 	if got.GetType() != pulsarpb.BaseCommand_SUCCESS {
 		c.t.Fatal(got)
