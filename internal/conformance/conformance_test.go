@@ -111,5 +111,10 @@ func scenarios() []Scenario {
 		failoverScenarios(),
 		publishScenarios(),
 		sealScenarios(),
+		keySharedScenarios(),
+		dedupScenarios(),
+		barrierScenarios(),
+		scanScenarios(),
+		guardScenarios(),
 	)
 }

@@ -55,17 +55,20 @@ func newEmbedded(t *testing.T, brokers int, secret []byte) *embedded {
 	return e
 }
 
-func (e *embedded) Cluster() string                { return e.cluster.Name() }
-func (e *embedded) Service(n int) string           { return e.cluster.Brokers()[n].Addr() }
-func (e *embedded) Admin(int) string               { return e.admin.URL }
-func (e *embedded) Brokers() int                   { return len(e.cluster.Brokers()) }
-func (e *embedded) Patience() time.Duration        { return 10 * time.Second }
-func (e *embedded) KeepAlive() time.Duration       { return keepAlive }
-func (e *embedded) Grace() time.Duration           { return grace }
-func (e *embedded) Kill(_ *T, n int)               { e.cluster.Brokers()[n].Crash() }
-func (e *embedded) Restart(_ *T, n int)            { e.cluster.Brokers()[n].Restart() }
-func (e *embedded) Pause(_ *T, n int)              { e.cluster.Brokers()[n].Pause() }
-func (e *embedded) Resume(_ *T, n int)             { e.cluster.Brokers()[n].Resume() }
+func (e *embedded) Cluster() string          { return e.cluster.Name() }
+func (e *embedded) Service(n int) string     { return e.cluster.Brokers()[n].Addr() }
+func (e *embedded) Admin(int) string         { return e.admin.URL }
+func (e *embedded) Brokers() int             { return len(e.cluster.Brokers()) }
+func (e *embedded) Patience() time.Duration  { return 10 * time.Second }
+func (e *embedded) KeepAlive() time.Duration { return keepAlive }
+func (e *embedded) Grace() time.Duration     { return grace }
+func (e *embedded) Kill(_ *T, n int)         { e.cluster.Brokers()[n].Crash() }
+func (e *embedded) Restart(_ *T, n int)      { e.cluster.Brokers()[n].Restart() }
+func (e *embedded) Pause(_ *T, n int)        { e.cluster.Brokers()[n].Pause() }
+func (e *embedded) Resume(_ *T, n int)       { e.cluster.Brokers()[n].Resume() }
+func (e *embedded) Expire(t *T, n int, topic string) {
+	e.Move(t, topic, 1-n)
+}
 func (e *embedded) DeleteIdle(*T)                  { e.cluster.DeleteIdle() }
 func (e *embedded) Move(_ *T, topic string, n int) { e.cluster.Move(topic, e.cluster.Brokers()[n]) }
 

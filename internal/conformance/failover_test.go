@@ -18,7 +18,7 @@ func failoverScenarios() []Scenario {
 		{Name: "AcksOfUnload", Facts: []string{"P9", "P11", "P12"}, Run: acksOfUnload},
 		{Name: "AcksOfCrash", Facts: []string{"P11"}, Alone: true, Run: acksOfCrash},
 		{Name: "ChildrenAtOnce", Facts: []string{"P13"}, Run: childrenAtOnce},
-		{Name: "DelayedAtOnce", Facts: []string{"P15"}, Run: delayedAtOnce},
+		{Name: "DelayedAtOnce", Facts: []string{"4.6", "P15"}, Run: delayedAtOnce},
 	}
 }
 

@@ -155,6 +155,18 @@ func (w *realWorld) Pause(t *T, n int) {
 	t.Must(w.process(n).Pause())
 }
 
+// Expire implements World.
+func (w *realWorld) Expire(t *T, n int, topic string) {
+	t.Helper()
+	survivor := t.Connect(1 - n)
+	t.Eventually("another broker serves", func() error {
+		if r := survivor.LookUp(topic, false); r.GetBrokerServiceUrl() != "pulsar://"+t.Service(1-n) {
+			return fmt.Errorf("look-up: %v", r)
+		}
+		return nil
+	})
+}
+
 func (w *realWorld) Resume(t *T, n int) {
 	t.Helper()
 	t.Must(w.process(n).Resume())

@@ -30,8 +30,10 @@ type World interface {
 	// Kill is kill -9; Restart waits until the broker is healthy again.
 	Kill(t *T, broker int)
 	Restart(t *T, broker int)
-	// Pause is SIGSTOP.
+	// Pause is SIGSTOP. Expire returns when the session of a dead or paused broker has ended, and
+	// the other one serves a topic of its.
 	Pause(t *T, broker int)
+	Expire(t *T, broker int, topic string)
 	Resume(t *T, broker int)
 	// Move gives the bundle of a topic to a broker. Its namespace must have one bundle.
 	Move(t *T, topic string, to int)

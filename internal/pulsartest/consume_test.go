@@ -112,17 +112,23 @@ func TestStart(t *testing.T) {
 		all := []string{"message 0 a", "message 1 b", "message 2 c"}
 		for name, tt := range map[string]struct {
 			from pulsar.MessageID
+			or   pulsar.InitialPosition
 			want []string
 		}{
-			"inclusive":      {at[1], all[1:]},
-			"earliest":       {pulsar.Earliest(), all},
-			"latest":         {pulsar.Latest(), nil},
-			"beyond the end": {pulsar.MessageID{Ledger: at[0].Ledger, Entry: 3}, all},
-			"no such ledger": {pulsar.MessageID{Ledger: 999, Entry: 0}, all},
+			"inclusive":              {at[1], pulsar.PositionLatest, all[1:]},
+			"earliest":               {pulsar.Earliest(), pulsar.PositionLatest, all},
+			"latest":                 {pulsar.Latest(), pulsar.PositionLatest, nil},
+			"latest, or earliest":    {pulsar.Latest(), pulsar.PositionEarliest, all},
+			"the end":                {pulsar.MessageID{Ledger: at[0].Ledger, Entry: 3}, pulsar.PositionEarliest, nil},
+			"beyond, or earliest":    {pulsar.MessageID{Ledger: at[0].Ledger, Entry: 4}, pulsar.PositionEarliest, all},
+			"beyond, or latest":      {pulsar.MessageID{Ledger: at[0].Ledger, Entry: 4}, pulsar.PositionLatest, nil},
+			"no ledger, or earliest": {pulsar.MessageID{Ledger: 999, Entry: 0}, pulsar.PositionEarliest, all},
 		} {
-			c := r.subscribe(reading(segment, tt.from), 10)
+			o := reading(segment, tt.from)
+			o.Position = tt.or
+			c := r.subscribe(o, 10)
 			r.want(&c.notes, tt.want...)
-			if _, err := r.trySubscribe(r.Client, reading(segment, tt.from)); !errors.Is(err, pulsar.ErrConsumerBusy) {
+			if _, err := r.trySubscribe(r.Client, o); !errors.Is(err, pulsar.ErrConsumerBusy) {
 				t.Errorf("%s: a second reader of the name: %v", name, err)
 			}
 			r.must(c.Close(t.Context()))
