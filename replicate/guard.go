@@ -26,6 +26,12 @@ type guard struct {
 	high map[TargetID]Position
 	// released are the sealed segments whose end the guard has reached.
 	released map[TargetID]bool
+
+	mu sync.Mutex
+	// buried are the lanes whose source segment left the layout. A segment may be
+	// pruned between a lane's last acknowledgement and its last record, which would
+	// list its targets for ever.
+	buried map[string]bool
 }
 
 type guardHold struct {
@@ -38,8 +44,22 @@ type guardHold struct {
 func newGuard(env *Env) *guard {
 	return &guard{
 		env: env, log: env.Log.With("guard", GuardName(env.Subscription)),
-		held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}, released: map[TargetID]bool{},
+		held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}, released: map[TargetID]bool{}, buried: map[string]bool{},
 	}
+}
+
+// bury tells that a lane's source segment is gone: nobody can ever recover the
+// lane, so what its record lists needs no evidence.
+func (g *guard) bury(lane string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.buried[lane] = true
+}
+
+func (g *guard) isBuried(lane string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.buried[lane]
 }
 
 // guardInterval is how often the guard is moved.
@@ -73,7 +93,10 @@ func (g *guard) move(ctx context.Context) {
 	reading, cancel := context.WithTimeout(ctx, guardInterval)
 	defer cancel()
 	low := map[TargetID]Position{}
-	err := g.env.Records.Each(reading, func(_ string, rec Record) {
+	err := g.env.Records.Each(reading, func(lane string, rec Record) {
+		if g.isBuried(lane) {
+			return
+		}
 		for _, f := range rec.Floors {
 			if f.Topic != g.env.Target.Topic {
 				continue

@@ -19,6 +19,7 @@ type Mapping struct {
 	env     *Env
 	policy  Policy
 	watcher layoutcache.Watcher // of the source cluster
+	guard   *guard
 
 	incarnation uint64 // of the source that the lanes serve
 	unkept      bool   // nothing keeps what the target is given; it was said
@@ -32,7 +33,7 @@ type Mapping struct {
 func NewMapping(env *Env, policy Policy, watcher layoutcache.Watcher, metrics *Metrics) *Mapping {
 	env.metrics = metrics.forMapping(env.Mapping, env.Source.Key, env.Target.Key)
 	env.Log = env.Log.With("mapping", env.Mapping)
-	return &Mapping{env: env, policy: policy, watcher: watcher, layouts: map[string]*reroute.Layout{}}
+	return &Mapping{env: env, policy: policy, watcher: watcher, guard: newGuard(env), layouts: map[string]*reroute.Layout{}}
 }
 
 // Run copies until ctx ends and what was begun is drained, or hard ends. It
@@ -54,7 +55,7 @@ func (m *Mapping) Run(ctx, hard context.Context) error {
 	var served sync.WaitGroup
 	served.Go(func() { m.watchProtection(serve) })
 	if m.policy.Guard {
-		served.Go(func() { newGuard(m.env).run(serve) })
+		served.Go(func() { m.guard.run(serve) })
 	}
 	err := m.lanes(ctx, hard)
 	end()
@@ -234,6 +235,7 @@ func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running
 		if s := snap.Layout.Segment(id.Segment); s == nil || s.CreatedAtMs != id.CreatedAtMs {
 			r.stop()
 			delete(all, id)
+			m.guard.bury(r.lane.name)
 		}
 	}
 	for _, s := range snap.Layout.Segments() {
