@@ -38,7 +38,7 @@ The demo ends after --for or Ctrl-C: the producer stops, everything in flight ar
 The exit code is 0 for OK, 3 for FAILED. A second Ctrl-C ends it at once, without a verdict (5).
 
 With --serve both clusters can be used by your own client meanwhile: produce to topic://public/default/orders at east and
-consume at west, or change a layout yourself:
+consume at west, or change a layout yourself. Nothing is encrypted then, since your client has no key.
 
   curl -X POST http://127.0.0.1:28080/admin/v2/scalable/public/default/orders/split/ID`,
 		Args: cobra.NoArgs,
@@ -109,7 +109,7 @@ func (a app) demo(ctx context.Context, o demo.Options) error {
 	case err != nil:
 		return err
 	}
-	if _, err := fmt.Fprintln(a.stdout, v.Line); err != nil {
+	if _, err := fmt.Fprintln(a.stdout, v.Text(o.Colour)); err != nil {
 		return err
 	}
 	if !v.OK {

@@ -69,7 +69,7 @@ func TestChanges(t *testing.T) {
 // TestStepsKeepBounds: whatever is chosen is possible, and stays within the bounds.
 func TestStepsKeepBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := bounds{2, rapid.IntRange(3, 5).Draw(t, "most"), 12}
+		b := bounds{2, rapid.IntRange(3, 5).Draw(t, "most"), 12, []int{1, 2, 4}}
 		c := pulsartest.New(pulsartest.Options{})
 		defer c.Close()
 		if err := c.CreateScalable(topic, rapid.IntRange(2, 3).Draw(t, "segments")); err != nil {

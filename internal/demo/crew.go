@@ -68,6 +68,7 @@ func (c *crew) turn(ctx context.Context) error {
 	m := c.pick()
 	c.tell(m.name + " leaves")
 	m.leave()
+	<-m.done // nobody may have its name before
 	c.gone(m)
 	return nil
 }

@@ -112,7 +112,8 @@ func (s *show) cast() error {
 		return err
 	}
 	s.order = keyorder.New(keyorder.Options{Holding: true, Recent: 512})
-	s.producer = newProducer(client, topic, s.Rate, s.Seed, codec, s.order)
+	// A user's own client could not read what is encrypted.
+	s.producer = newProducer(client, topic, s.Rate, newTraffic(s.Seed, s.Serve != nil), codec, s.order)
 	s.tally = &tally{codec: codec, order: s.order}
 	s.crew = newCrew(s.stage, s.tally, s.Seed, func(text string) { s.notes.add("reader", text) })
 	return nil

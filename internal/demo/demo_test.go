@@ -224,6 +224,23 @@ func intrude(ctx context.Context, s *stage, seg pulsartest.Segment, metadata, pa
 	}
 }
 
+// TestTargetIsPruned: nothing keeps drained segments of west, though segments of
+// east are pruned as soon as their lanes have acknowledged all. One that stays
+// would keep all that came after it.
+func TestTargetIsPruned(t *testing.T) {
+	most := 0
+	v, _ := play(t, Options{For: 3 * time.Minute, Seed: 77, Rate: 100, backstage: func(ctx context.Context, s *stage) {
+		for pause(ctx, time.Second) == nil {
+			l, _ := s.west.cluster.Layout(topic)
+			most = max(most, len(l.Segments))
+			_, _ = s.east.cluster.Prune(topic)
+		}
+	}})
+	if !v.OK || most > 20 {
+		t.Errorf("%d segments at a time, %v", most, v)
+	}
+}
+
 // TestUnload: what is in doubt at the source is not published twice.
 func TestUnload(t *testing.T) {
 	v, _ := play(t, Options{Seed: 5, backstage: func(ctx context.Context, s *stage) {

@@ -66,7 +66,7 @@ func TestCodec(t *testing.T) {
 
 // TestTraffic: all kinds come, numbered within their keys, the same for a seed.
 func TestTraffic(t *testing.T) {
-	a, b := newTraffic(4), newTraffic(4)
+	a, b := newTraffic(4, false), newTraffic(4, false)
 	last, kinds, ordered := map[string]uint64{}, map[kind]int{}, 0
 	all := a.take(5000)
 	for _, m := range all {
@@ -81,6 +81,11 @@ func TestTraffic(t *testing.T) {
 	}
 	if len(last) < orders/2 || kinds[keyless] == 0 || kinds[encrypted] == 0 || ordered == 0 {
 		t.Errorf("%d keys, kinds %v, %d with an ordering key", len(last), kinds, ordered)
+	}
+	for _, m := range newTraffic(4, true).take(5000) {
+		if m.kind == encrypted {
+			t.Fatal("encrypted, though it should be open")
+		}
 	}
 	same := append(b.take(1), b.take(4999)...)
 	if diff := cmp.Diff(all, same, cmp.AllowUnexported(message{})); diff != "" {

@@ -46,9 +46,9 @@ type producer struct {
 	news   chan struct{} // closed by the next layout
 }
 
-func newProducer(client *pulsar.Client, topic string, rate int, seed uint64, c *codec, order *keyorder.Checker) *producer {
+func newProducer(client *pulsar.Client, topic string, rate int, t *traffic, c *codec, order *keyorder.Checker) *producer {
 	return &producer{
-		client: client, topic: topic, rate: rate, traffic: newTraffic(seed), codec: c, order: order,
+		client: client, topic: topic, rate: rate, traffic: t, codec: c, order: order,
 		outlets: map[uint64]*outlet{}, news: make(chan struct{}),
 	}
 }

@@ -12,6 +12,7 @@ import (
 type bounds struct {
 	least, most int // active segments
 	buckets     int // of all of them together
+	rebuckets   []int
 }
 
 // step is a change of a layout that could be made.
@@ -37,7 +38,7 @@ func (b bounds) steps(active []pulsartest.Segment) (out []step) {
 		if i+1 < len(active) && len(active) > b.least {
 			out = append(out, step{kind: "merge", id: s.ID, other: active[i+1].ID})
 		}
-		for _, n := range []int{1, 2, 4} {
+		for _, n := range b.rebuckets {
 			if n != own && total-own+n <= b.buckets {
 				out = append(out, step{kind: "rebucket", id: s.ID, buckets: n})
 			}

@@ -55,8 +55,8 @@ func newStage(ctx context.Context, ports *Ports, eastHook, westHook func(pulsart
 			addrs[i] = fmt.Sprintf("127.0.0.1:%d", port)
 		}
 	}
-	s.east = newSide("east", addrs[0], addrs[1], bounds{2, 4, 12}, eastHook)
-	s.west = newSide("west", addrs[2], addrs[3], bounds{2, 5, 12}, westHook)
+	s.east = newSide("east", addrs[0], addrs[1], bounds{2, 4, 32, []int{2, 4, 8}}, eastHook)
+	s.west = newSide("west", addrs[2], addrs[3], bounds{2, 5, 12, []int{1, 2, 4}}, westHook)
 	if err := s.layouts(); err != nil {
 		return nil, err
 	}

@@ -52,13 +52,14 @@ const (
 // others, now and then a run of one key, a few without a key or encrypted.
 type traffic struct {
 	rng  *rand.Rand
+	open bool // nothing is encrypted
 	next map[string]uint64
 	run  message // goes on for left messages
 	left int
 }
 
-func newTraffic(seed uint64) *traffic {
-	return &traffic{rng: rand.New(rand.NewPCG(seed, 1)), next: map[string]uint64{}}
+func newTraffic(seed uint64, open bool) *traffic {
+	return &traffic{rng: rand.New(rand.NewPCG(seed, 1)), open: open, next: map[string]uint64{}}
 }
 
 // take makes the next n messages.
@@ -82,7 +83,7 @@ func (t *traffic) choose() {
 	switch p := t.rng.IntN(100); {
 	case p < 4:
 		t.run = message{kind: keyless}
-	case p < 8:
+	case p < 5 && !t.open:
 		t.run = message{kind: encrypted, key: fmt.Sprintf("secret-%02d", t.rng.IntN(secrets))}
 	default:
 		n := int(float64(orders) * t.rng.Float64() * t.rng.Float64())
@@ -90,7 +91,7 @@ func (t *traffic) choose() {
 		if n%8 == 0 {
 			t.run.orderingKey = fmt.Sprintf("cart-%d", n%carts)
 		}
-		if p < 16 {
+		if p < 13 {
 			t.left = 5 + t.rng.IntN(15)
 		}
 	}

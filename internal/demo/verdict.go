@@ -23,6 +23,16 @@ type Verdict struct {
 	Line string
 }
 
+// Text is the line, with its first word in colour if wanted.
+func (v Verdict) Text(colour bool) string {
+	look := red
+	if v.OK {
+		look = green
+	}
+	word, rest, _ := strings.Cut(v.Line, ":")
+	return view{colour: colour}.paint(look, word+":") + rest
+}
+
 // judge gives the verdict: one line.
 func (o outcome) judge() Verdict {
 	wrong := append(o.found(), o.problems...)

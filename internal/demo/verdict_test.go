@@ -49,6 +49,23 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestVerdictText(t *testing.T) {
+	for _, tt := range []struct {
+		v    Verdict
+		want string
+	}{
+		{Verdict{true, "OK: 3 messages: good"}, "\x1b[32mOK:\x1b[0m 3 messages: good"},
+		{Verdict{false, "FAILED: 3 lost"}, "\x1b[31;1mFAILED:\x1b[0m 3 lost"},
+	} {
+		if got := tt.v.Text(true); got != tt.want {
+			t.Errorf("in colour %q, want %q", got, tt.want)
+		}
+		if got := tt.v.Text(false); got != tt.v.Line {
+			t.Errorf("without colour %q", got)
+		}
+	}
+}
+
 func TestShares(t *testing.T) {
 	for _, tt := range [][4]int{{0, 0, 0, 0}, {1, 0, 100, 0}, {1, 2, 33, 67}, {1, 999, 0, 100}, {999, 1, 100, 0}} {
 		if w, s := shares(tt[0], tt[1]); w != tt[2] || s != tt[3] {
