@@ -86,13 +86,13 @@ func stage(t *testing.T, s Scenario, secret []byte) *T {
 		secret = nil
 	}
 	if brokers != nil {
-		return newT(t, brokers.world(t, s.Needs, secret), s.Name, secret)
+		return newT(t, brokers.world(t, s.Needs, secret), s.Name, secret, brokers.turns)
 	}
 	n := 1
 	if s.Needs == TwoBrokers {
 		n = 2
 	}
-	return newT(t, newEmbedded(t, n, secret), s.Name, secret)
+	return newT(t, newEmbedded(t, n, secret), s.Name, secret, nil)
 }
 
 // scenarios is the whole suite.

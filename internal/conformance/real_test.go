@@ -17,9 +17,14 @@ type real struct {
 	box     rig.Toolbox
 	spawner *rig.Spawner
 
+	turns chan struct{} // of scenarios
+
 	mu     sync.Mutex
 	worlds map[Need]*realWorld
 }
+
+// atOnce is how many scenarios work on real clusters at a time.
+const atOnce = 5
 
 // realWorld is a standalone, or else a twin.
 type realWorld struct {
@@ -35,7 +40,7 @@ func openReal(dir string) (*real, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	box, err := rig.OpenToolbox(ctx, witness.POM)
-	return &real{box: box, spawner: rig.NewSpawner(dir), worlds: map[Need]*realWorld{}}, err
+	return &real{box: box, spawner: rig.NewSpawner(dir), turns: make(chan struct{}, atOnce), worlds: map[Need]*realWorld{}}, err
 }
 
 func (r *real) close() {
@@ -183,10 +188,10 @@ func (w *realWorld) Move(t *T, topic string, to int) {
 const gcRound = 70 * time.Second
 
 // Prune implements World: a broker's own timer is the one thing that is waited for by the clock.
-func (w *realWorld) Prune(*T, ...string) { <-time.After(gcRound) }
+func (w *realWorld) Prune(t *T, _ ...string) { t.Pass(gcRound) }
 
 // DeleteIdle implements World: about 100 s were seen.
-func (w *realWorld) DeleteIdle(*T) { <-time.After(130 * time.Second) }
+func (w *realWorld) DeleteIdle(t *T) { t.Pass(130 * time.Second) }
 
 // Quiet implements World.
 func (w *realWorld) Quiet(*Wire) { <-time.After(time.Second) }

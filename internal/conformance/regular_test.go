@@ -53,11 +53,12 @@ func (t *T) hold(topic, sub string) {
 func readCompacted(s *pulsarpb.CommandSubscribe) { s.ReadCompacted = proto.Bool(true) }
 
 // read opens a reader from the earliest, and reads n messages, and that there are no more.
-func (t *T) read(topic string, n int, edits ...func(*pulsarpb.CommandSubscribe)) (texts []string) {
+// A reader needs a name of its own: the end of one is not seen at once.
+func (t *T) read(topic, reader string, n int, edits ...func(*pulsarpb.CommandSubscribe)) (texts []string) {
 	t.Helper()
 	w := t.At(topic)
 	defer w.Close()
-	w.Subscribe(topic, 1, "reader", exclusive, append(edits, fromPosition(earliest()))...)
+	w.Subscribe(topic, 1, "reader-"+reader, exclusive, append(edits, fromPosition(earliest()))...)
 	w.Flow(1, 1000)
 	texts = w.Texts(1, n)
 	w.NoMessage(1)
@@ -76,10 +77,10 @@ func compaction(t *T) {
 	}
 	t.compact(topic)
 	w.Store(1, 5, metadata("b"), "b5")
-	if got := t.read(topic, 4, readCompacted); !slices.Equal(got, []string{"b1", "a3", "c4", "b5"}) {
+	if got := t.read(topic, "a", 4, readCompacted); !slices.Equal(got, []string{"b1", "a3", "c4", "b5"}) {
 		t.Errorf("compacted: %q", got)
 	}
-	if got := t.read(topic, 6); len(got) != 6 {
+	if got := t.read(topic, "b", 6); len(got) != 6 {
 		t.Errorf("not compacted: %q", got)
 	}
 }
@@ -106,10 +107,10 @@ func holdingSubscription(t *T) {
 		w.Close()
 	}
 	t.Unload()
-	if got := t.read(kept, 5, readCompacted); !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
+	if got := t.read(kept, "r", 5, readCompacted); !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
 		t.Errorf("kept: %q", got)
 	}
-	t.read(lost, 0, readCompacted)
+	t.read(lost, "r", 0, readCompacted)
 }
 
 // A thousand producers of one topic share a connection.
@@ -186,7 +187,7 @@ func idleTopics(t *T) {
 			t.Errorf("%s: %d %s, want %d", topic, a.Code, a.Body, code)
 		}
 	}
-	if got := t.read(held, 1); got[0] != "x" {
+	if got := t.read(held, "r", 1); got[0] != "x" {
 		t.Errorf("held: %q", got)
 	}
 }

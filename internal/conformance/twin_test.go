@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -18,20 +19,24 @@ func twinScenarios() []Scenario {
 	}
 }
 
-// owned checks that every broker names the same one as the owner of a topic.
+// owned waits until every broker names the same one as the owner of a topic: to others it
+// takes a moment.
 func (t *T) owned(topic string) (owner int) {
 	t.Helper()
-	owner = -1
-	for n := range t.Brokers() {
-		w := t.Connect(n)
-		r := w.LookUp(topic, false)
-		w.Close()
-		at := t.brokerAt(r.GetBrokerServiceUrl())
-		if r.GetResponse() != pulsarpb.CommandLookupTopicResponse_Connect || !r.GetAuthoritative() || r.GetProxyThroughServiceUrl() || owner >= 0 && at != owner {
-			t.Errorf("broker %d about an owned bundle: %v (owner %d)", n, r, owner)
+	t.Eventually("the owner of "+topic, func() error {
+		owner = -1
+		for n := range t.Brokers() {
+			w := t.Connect(n)
+			r := w.LookUp(topic, false)
+			w.Close()
+			at := t.brokerAt(r.GetBrokerServiceUrl())
+			if r.GetResponse() != pulsarpb.CommandLookupTopicResponse_Connect || !r.GetAuthoritative() || r.GetProxyThroughServiceUrl() || owner >= 0 && at != owner {
+				return fmt.Errorf("broker %d: %v (the one before: %d)", n, r, owner)
+			}
+			owner = at
 		}
-		owner = at
-	}
+		return nil
+	})
 	return owner
 }
 

@@ -221,10 +221,14 @@ func (w *Wire) take(match func(Got) bool, patience time.Duration) (Got, bool) {
 	if w.ended || patience == 0 {
 		return Got{}, false
 	}
-	timer := time.NewTimer(patience)
+	timer, long := time.NewTimer(patience), time.NewTimer(time.Second)
 	defer timer.Stop()
+	defer long.Stop()
 	for {
 		select {
+		case <-long.C: // others may work meanwhile
+			w.t.end()
+			defer w.t.begin()
 		case g, ok := <-w.in:
 			switch {
 			case !ok:

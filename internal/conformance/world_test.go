@@ -71,11 +71,35 @@ type T struct {
 	Namespace string            // tenant/name, the scenario's own
 	Rig       *restadmin.Client // for setting up; T.REST is for looking at answers
 	Secret    []byte            // of Tokens
+	turns     chan struct{}     // nil: any number of scenarios works at a time
 }
 
-func newT(t *testing.T, w World, name string, secret []byte) *T {
+// begin waits for the scenario's turn, and end gives it up, for good or while it waits. A
+// real broker calls itself over REST, and too many calls at a time keep it from answering.
+func (t *T) begin() {
+	if t.turns != nil {
+		t.turns <- struct{}{}
+	}
+}
+
+func (t *T) end() {
+	if t.turns != nil {
+		<-t.turns
+	}
+}
+
+// Waiting lets other scenarios work while f waits.
+func (t *T) Waiting(f func()) {
+	t.end()
+	defer t.begin()
+	f()
+}
+
+func newT(t *testing.T, w World, name string, secret []byte, turns chan struct{}) *T {
 	t.Helper()
-	s := &T{T: t, World: w, Namespace: "public/c-" + strings.ToLower(name), Secret: secret}
+	s := &T{T: t, World: w, Namespace: "public/c-" + strings.ToLower(name), Secret: secret, turns: turns}
+	s.begin()
+	t.Cleanup(s.end)
 	var urls []string
 	for n := range w.Brokers() {
 		urls = append(urls, w.Admin(n))
@@ -151,7 +175,7 @@ func (t *T) Eventually(what string, check func() error) {
 }
 
 // Pass lets time pass for the broker's own timers, of which the scenario knows when they go off.
-func (t *T) Pass(d time.Duration) { <-time.After(d) }
+func (t *T) Pass(d time.Duration) { t.Waiting(func() { <-time.After(d) }) }
 
 // REST calls a path behind /admin/v2/ of a broker, and returns whatever the answer is. A redirect is followed.
 func (t *T) REST(broker int, method, path string, body any) Answer {
