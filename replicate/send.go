@@ -72,14 +72,16 @@ func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handl
 		case terminated(err):
 			s.box.post(Event{Kind: evEnded, Target: id, Gen: gen})
 			return
-		case notFound(err):
-			s.box.post(Event{Kind: evGone, Target: id, Gen: gen, Err: err})
-			return
 		case ctx.Err() != nil:
 			return
 		}
 		s.log.Warn("cannot take target segment, trying again", "topic", h.topic, "error", err)
-		s.box.post(Event{Kind: evTargetTrouble, Target: id, Gen: gen, Err: err})
+		kind := evTargetTrouble
+		if notFound(err) {
+			kind = evGone
+			s.lane.env.Target.Layout.Refresh()
+		}
+		s.box.post(Event{Kind: kind, Target: id, Gen: gen, Err: err})
 		if errors.Is(err, pulsar.ErrProducerBusy) && s.deposed() {
 			s.box.post(Event{Kind: evFailed, Err: errDeposed})
 			return

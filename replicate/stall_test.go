@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -81,4 +82,23 @@ func TestStuckStandby(t *testing.T) {
 	r.stuck("the source has a backlog of 2, and nobody copies it")
 	r.step(Event{Kind: evStalled, Err: errStill}).want("close clean: no progress for 2m0s")
 	newRig(t, nil).on(evSubscribed).step(Event{Kind: evBacklog}).stuck("")
+}
+
+// A segment that is sealed, drained and pruned while its claim is under way is at
+// its end, and no reason to end the session undrained.
+func TestGoneIsAnEnd(t *testing.T) {
+	r := newRig(t, nil).open(one(t)).give(0, leftKey()).want("claim 1 gen 1")
+	gone := Event{Kind: evGone, Target: at(1), Gen: 1, Err: errLost}
+	r.step(gone).want().state(Running)
+	if got := r.m.Why(); got != "takes target segment 1: connection lost" {
+		t.Errorf("why: %q", got)
+	}
+	r.layout(splitOne(t)).want("release 1", "claim 2 gen 1", "rerouted 1")
+	// With something in doubt the newer layout waits for the claim's answer.
+	r = newRig(t, nil).openOne().doubt(1, 1).want("claim 1 gen 2").layout(splitOne(t)).want()
+	gone.Gen = 2
+	r.step(gone).state(Running)
+	if !slices.ContainsFunc(r.last, func(ef Effect) bool { return ef.Kind == efClaim && ef.Target == at(2) }) {
+		t.Error("what was in doubt does not go to the newer segment")
+	}
 }

@@ -114,12 +114,15 @@ func (m *Machine) onEnded(ev Event) {
 	m.progress()
 }
 
-// onGone: an active segment that is not there was deleted, or is about to be
-// found again. The next session looks.
+// onGone: a segment that is not there. If a newer layout ends it, it was sealed,
+// drained and pruned meanwhile: that is its end. Else the driver goes on trying,
+// and has the layout looked up again.
 func (m *Machine) onGone(ev Event) {
-	if m.claiming(ev) != nil {
-		m.close(Result{Err: ev.Err})
+	if m.ending(ev.Target) {
+		m.onEnded(ev)
+		return
 	}
+	m.onTargetTrouble(ev)
 }
 
 // onReceipt completes one part.

@@ -3,6 +3,8 @@ package ladder
 import (
 	"slices"
 	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
 
 // claim is what geobridge claims about doubling under a fault. The source of all
@@ -72,7 +74,7 @@ func claimOf(p plan) claim {
 	if p.joins {
 		base = drained // a hand-over and a stop in every run of these
 	}
-	if p.rung.fault == delay && p.held <= short {
+	if p.rung.fault == delay && p.held <= short && p.rung.typ != pulsarpb.BaseCommand_SEND_ERROR { // that is provoked
 		return base
 	}
 	for _, row := range claims() {

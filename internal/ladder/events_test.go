@@ -2,6 +2,9 @@ package ladder
 
 import (
 	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
+	"github.com/geobridge/geobridge/replicate"
 )
 
 // event does what is more than one command, while sends are in flight; forced,
@@ -69,6 +72,23 @@ func (w *world) does(what string, s *side) {
 	case "nothing":
 	default:
 		w.fatalf("no such event: %s", what)
+	}
+}
+
+// nudge brings about what else happens never, or only before anything is copied.
+func (w *world) nudge() {
+	s, r := w.sides[w.plan.rung.side], w.plan.rung
+	switch {
+	case r.side == east && r.typ == pulsarpb.BaseCommand_CLOSE_PRODUCER && r.sent:
+		w.publisher.locked(w.plan.rng, 3)
+		w.burstInFlight()
+		s.Unload(parkingTopic)
+	case r.side == east && r.typ == pulsarpb.BaseCommand_CLOSE_CONSUMER && r.sent:
+		w.burstInFlight()
+		s.Unload(s.layout().Active()[0].Topic(topicName))
+	case r.side == west && (r.point == "POST skip-all" || r.point == "PUT subscription"):
+		w.note("the guard's record is deleted")
+		w.must(s.DeleteSubscription(topicName, replicate.GuardName(subscription)))
 	}
 }
 

@@ -44,14 +44,16 @@ func newPlan(seed uint64) plan {
 	p.split = pick(rng, "bucket", "bucket", "bucket", "message")
 	p.messages = 150 + rng.IntN(150)
 	p.firstAt = time.Duration(rng.IntN(4000)) * time.Millisecond
-	p.land = pick(rng, [2]time.Duration{time.Millisecond, 20 * time.Millisecond}, [2]time.Duration{20 * time.Millisecond, 200 * time.Millisecond},
-		[2]time.Duration{100 * time.Millisecond, 900 * time.Millisecond})
+	p.land = pick(rng, [2]time.Duration{time.Millisecond, 20 * time.Millisecond}, [2]time.Duration{20 * time.Millisecond, 200 * time.Millisecond}, slowest())
 	p.holdRec = rng.IntN(3) == 0
 	p.survive = pick(rng, 0, 50, 100)
 	p.skip = pick(rng, 0, 0, 0, 1, 2, 5, 10)
 	p.held = pick(rng, 50*time.Millisecond, time.Second, 8*time.Second, 90*time.Second)
 	p.behind = 1 + rng.IntN(3)
 	p.joins = p.rung.atStart() || rng.IntN(5) == 0
+	if p.rung.seldom() {
+		p.land = slowest()
+	}
 	if p.rung.atStart() {
 		p.skip = min(p.skip, 1)
 	}
@@ -62,10 +64,18 @@ func newPlan(seed uint64) plan {
 	return p
 }
 
+// slowest is a storage behind which there is nearly always something in flight.
+func slowest() [2]time.Duration {
+	return [2]time.Duration{100 * time.Millisecond, 900 * time.Millisecond}
+}
+
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
 // atStart: the point is passed when an instance starts or ends, and seldom else.
 func (r rung) atStart() bool {
+	if r.side == west && (r.typ == pulsarpb.BaseCommand_FLOW || r.typ == pulsarpb.BaseCommand_SUBSCRIBE) {
+		return true
+	}
 	switch r.point {
 	case "CONNECT", "CONNECTED sent", "SCALABLE_TOPIC_LOOKUP", "SCALABLE_TOPIC_CLOSE", "WATCH_SCALABLE_TOPICS",
 		"WATCH_SCALABLE_TOPICS_CLOSE", "WATCH_SCALABLE_TOPICS_UPDATE sent", "ACTIVE_CONSUMER_CHANGE sent", "GET configuration",
@@ -73,6 +83,16 @@ func (r rung) atStart() bool {
 		return true
 	}
 	return false
+}
+
+// seldom: the point is passed so seldom that something has to be in flight always.
+func (r rung) seldom() bool {
+	switch r.typ {
+	case pulsarpb.BaseCommand_SEND, pulsarpb.BaseCommand_SEND_RECEIPT, pulsarpb.BaseCommand_MESSAGE, pulsarpb.BaseCommand_LOOKUP,
+		pulsarpb.BaseCommand_LOOKUP_RESPONSE, pulsarpb.BaseCommand_PRODUCER, pulsarpb.BaseCommand_PRODUCER_SUCCESS, pulsarpb.BaseCommand_SUCCESS:
+		return false
+	}
+	return r.fault != event
 }
 
 // parks: at the source, producers and sends are those of the parking topic.

@@ -92,6 +92,7 @@ func (w *world) script() {
 		leaveAt = joinAt + time.Duration(3000+rng.IntN(5000))*time.Millisecond
 	}
 	eventAt := w.plan.firstAt + time.Duration(3000+rng.IntN(3000))*time.Millisecond
+	nudgeAt := eventAt
 	for {
 		since := time.Since(w.began)
 		if w.publisher.count >= w.plan.messages && (w.struck.Load() || since > longest) && joinAt < 0 && leaveAt < 0 {
@@ -100,6 +101,10 @@ func (w *world) script() {
 		w.turn()
 		if since > patient {
 			w.eager.Store(true)
+		}
+		if since > nudgeAt && !w.struck.Load() {
+			nudgeAt = since + 5*time.Second
+			w.nudge()
 		}
 		switch {
 		case joinAt >= 0 && since > joinAt:

@@ -183,10 +183,10 @@ func (w *world) pump() {
 		}
 		for _, name := range topics {
 			if !held[name] {
-				held[name] = w.west().HoldAdds(name) == nil
+				held[name] = w.storeOf(name).HoldAdds(name) == nil
 				continue
 			}
-			_, _ = w.west().LandAdds(name, 1000) // pruned meanwhile
+			_, _ = w.storeOf(name).LandAdds(name, 1000) // pruned meanwhile
 		}
 		if wait += step; wait > w.plan.land[1] {
 			wait = w.plan.land[0]
@@ -194,7 +194,7 @@ func (w *world) pump() {
 		sleep(w.slow, wait)
 	}
 	for name := range held {
-		_ = w.west().ReleaseAdds(name) // pruned meanwhile
+		_ = w.storeOf(name).ReleaseAdds(name) // pruned meanwhile
 	}
 }
 
@@ -209,7 +209,17 @@ func (w *world) slowTopics() (names []string) {
 	if w.plan.holdRec {
 		names = append(names, recordTopic)
 	}
+	if w.plan.rung.parks() {
+		names = append(names, parkingTopic)
+	}
 	return names
+}
+
+func (w *world) storeOf(topic string) *side {
+	if topic == parkingTopic {
+		return w.east()
+	}
+	return w.west()
 }
 
 func sleep(ctx context.Context, d time.Duration) {
