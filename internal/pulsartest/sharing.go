@@ -225,9 +225,9 @@ func (s *subscription) readOn() bool {
 	}
 	s.cur.read = e.n + 1
 	switch {
-	case e.marker:
+	case e.marker || !e.readable:
 		s.cur.ack(e.n) // P21
-	case e.readable && !s.cur.isAcked(e.n):
+	case !s.cur.isAcked(e.n):
 		b := s.sharing.bucketOf(e)
 		s.sharing.queues[b] = append(s.sharing.queues[b], e.n)
 	}

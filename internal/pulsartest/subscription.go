@@ -187,9 +187,9 @@ func (s *subscription) dispatchActive() {
 			}
 			s.cur.read = e.n + 1
 			switch {
-			case e.marker:
+			case e.marker || !e.readable: // facts 5: never delivered
 				s.cur.ack(e.n)
-			case !e.readable || s.cur.acked[e.n]: // facts 5: undecodable is never delivered
+			case s.cur.acked[e.n]:
 			default:
 				s.deliver(c, e)
 			}
