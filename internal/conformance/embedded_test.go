@@ -69,6 +69,8 @@ func (e *embedded) Resume(_ *T, n int)       { e.cluster.Brokers()[n].Resume() }
 func (e *embedded) Expire(t *T, n int, topic string) {
 	e.Move(t, topic, 1-n)
 }
+func (e *embedded) CheckQuotas(*T)                 { e.cluster.CheckQuotas() }
+func (e *embedded) CheckCredentials()              { e.cluster.ExpireCredentials() }
 func (e *embedded) DeleteIdle(*T)                  { e.cluster.DeleteIdle() }
 func (e *embedded) Move(_ *T, topic string, n int) { e.cluster.Move(topic, e.cluster.Brokers()[n]) }
 

@@ -60,7 +60,7 @@ func excuses() map[string]string {
 		{"11d", "about Pulsar's own replicator"},
 		{"12 P26", "speed"},
 		{"P22", "geobridge never asks for the last id, since the answer is of no use"},
-		{"P29 P30", "the broker looks every 60 s and every 5 minutes; geobridge meets the closed producer as it meets every other, and its manual says what a TTL does to a guard"},
+		{"P30", "the broker looks only every 5 minutes; a guard that a TTL moves is one that skip-all moves, and that has scenarios"},
 		{"P36", "to come"},
 		{"P37", "settings of a test rig"},
 	} {

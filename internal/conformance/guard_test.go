@@ -2,13 +2,16 @@ package conformance
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/geobridge/geobridge/e2e/restadmin"
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
 
 func guardScenarios() []Scenario {
 	return []Scenario{
 		{Name: "Guard", Facts: []string{"P27"}, Run: guard},
+		{Name: "BacklogQuota", Facts: []string{"P29"}, Run: backlogQuota},
 		{Name: "GuardKeepsSealed", Facts: []string{"P21", "P28"}, Run: guardKeepsSealed},
 	}
 }
@@ -90,5 +93,56 @@ func guardKeepsSealed(t *T) {
 	}
 	if _, there := t.Layout(t.Name("drained")).Segments["0"]; there {
 		t.Error("not pruned though drained")
+	}
+}
+
+// What a guard lags counts against the backlog quota of its namespace. As that says, all
+// producers are closed and new ones refused, or the guard is moved.
+func backlogQuota(t *T) {
+	type limited struct {
+		policy  string
+		refusal pulsarpb.ServerError
+		topic   restadmin.Name
+		w       *Wire
+	}
+	all := []limited{
+		{policy: "producer_request_hold", refusal: pulsarpb.ServerError_ProducerBlockedQuotaExceededError},
+		{policy: "producer_exception", refusal: pulsarpb.ServerError_ProducerBlockedQuotaExceededException},
+		{policy: "consumer_backlog_eviction"},
+	}
+	for i := range all {
+		l := &all[i]
+		namespace := fmt.Sprint(t.Namespace, "-", i)
+		t.CreateNamespace(namespace)
+		t.Must(t.Rig.Do(t.Context(), "POST", "namespaces/"+namespace+"/backlogQuota?backlogQuotaType=destination_storage",
+			map[string]any{"limitSize": 20_000, "limitTime": -1, "policy": l.policy}, nil))
+		l.topic = restadmin.Name(namespace + "/t")
+		t.Must(t.Rig.CreateTopic(t.Context(), l.topic, 1, 0))
+		t.Must(t.Rig.Subscribe(t.Context(), l.topic, "guard"))
+		segment := t.Segment(l.topic, 0)
+		l.w = t.At(segment)
+		l.w.Produce(segment, 1, "")
+		for n := range 10 {
+			l.w.Store(1, uint64(n), metadata("k"), strings.Repeat("x", 10_000))
+		}
+	}
+	t.CheckQuotas(t)
+	for _, l := range all {
+		if l.refusal == 0 {
+			t.Eventually("the guard is moved", func() error {
+				if n, err := t.Rig.SegmentBacklog(t.Context(), l.topic, 0, "guard"); n > 5 || err != nil {
+					return fmt.Errorf("backlog %d, %w", n, err)
+				}
+				return nil
+			})
+			l.w.Store(1, 10, metadata("k"), "more")
+			continue
+		}
+		if c := l.w.Expect(pulsarpb.BaseCommand_CLOSE_PRODUCER).Command.GetCloseProducer(); c.GetRequestId() != unasked {
+			t.Errorf("%s: %v", l.policy, c)
+		}
+		if answer := l.w.Ask(producer(t.Segment(l.topic, 0), 2, "")); answer.GetError().GetError() != l.refusal {
+			t.Errorf("%s: %v, want %v", l.policy, answer, l.refusal)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func (w *realWorld) start(r *real, need Need, secret []byte) (err error) {
 
 func tokenSettings(secret []byte, admin string) []string {
 	return []string{
-		"authenticationEnabled=true", "authorizationEnabled=true", "superUserRoles=admin",
+		"authenticationEnabled=true", "authorizationEnabled=true", "superUserRoles=admin", "authenticationRefreshCheckSeconds=2",
 		"authenticationProviders=org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
 		"tokenSecretKey=data:;base64," + base64.StdEncoding.EncodeToString(secret),
 		"brokerClientAuthenticationPlugin=org.apache.pulsar.client.impl.auth.AuthenticationToken",
@@ -189,6 +189,12 @@ const gcRound = 70 * time.Second
 
 // Prune implements World: a broker's own timer is the one thing that is waited for by the clock.
 func (w *realWorld) Prune(t *T, _ ...string) { t.Pass(gcRound) }
+
+// CheckQuotas implements World.
+func (w *realWorld) CheckQuotas(t *T) { t.Pass(65 * time.Second) }
+
+// CheckCredentials implements World: see tokenSettings.
+func (w *realWorld) CheckCredentials() {}
 
 // DeleteIdle implements World: about 100 s were seen.
 func (w *realWorld) DeleteIdle(t *T) { t.Pass(130 * time.Second) }

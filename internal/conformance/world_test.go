@@ -41,6 +41,11 @@ type World interface {
 	// Prune returns when the broker's timer, of 60 s, has gone round: all sealed segments of
 	// the topics are gone that had to go.
 	Prune(t *T, topics ...string)
+	// CheckQuotas returns when the broker's timer, of 60 s, has gone round that looks at quotas.
+	CheckQuotas(t *T)
+	// CheckCredentials has the broker look now for credentials that have expired, where it
+	// does not by itself, soon after.
+	CheckCredentials()
 	// DeleteIdle returns when idle regular topics are gone.
 	DeleteIdle(t *T)
 }

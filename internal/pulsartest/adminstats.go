@@ -153,14 +153,18 @@ func (a admin) compaction(r *http.Request) (any, error) {
 
 func (a admin) policies(r *http.Request) (any, error) {
 	known, deduplicating := false, a.core.opts.Deduplication
+	quotas := map[string]quota{}
 	a.locked(func() {
 		known = a.core.namespaces[namespace(r)]
+		if q, limited := a.core.quotas[namespace(r)]; limited {
+			quotas["destination_storage"] = q
+		}
 		deduplicating = deduplicating || a.core.deduplicating[namespace(r)]
 	})
 	if !known {
 		return nil, status{http.StatusNotFound, "Namespace does not exist"}
 	}
-	p := map[string]any{"backlog_quota_map": map[string]any{}, "deleted": false}
+	p := map[string]any{"backlog_quota_map": quotas, "deleted": false}
 	if a.core.opts.Retention {
 		p["retention_policies"] = map[string]int{"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
 	}

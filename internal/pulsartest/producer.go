@@ -28,9 +28,12 @@ const maxMessageSize = 5 << 20
 
 // produce attaches a producer (facts 5 to 7).
 func (t *topic) produce(p *producer) *refusal {
+	blocked := t.blocked()
 	switch {
 	case t.log.terminated:
 		return refuse(pulsarpb.ServerError_TopicTerminatedError, "Topic was already terminated")
+	case blocked != nil:
+		return blocked
 	case p.name == "":
 		t.env.names++
 		p.name = fmt.Sprintf("%s-0-%d", t.env.opts.Cluster, t.env.names)

@@ -26,6 +26,7 @@ type env struct {
 	names   int64 // the last producer name given out
 	// deduplicating are the namespaces that deduplicate beside Options.Deduplication.
 	deduplicating map[string]bool
+	quotas        map[string]quota            // of namespaces
 	now           func() time.Time            // wall clock
 	after         func(time.Duration, func()) // runs f later, under the lock
 }
