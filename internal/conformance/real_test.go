@@ -117,7 +117,7 @@ func (w *realWorld) Brokers() int {
 }
 
 func (w *realWorld) Service(n int) string {
-	url := ""
+	var url string
 	if w.twin != nil {
 		url = w.twin.BrokerURL(n)
 	} else {
