@@ -24,6 +24,8 @@ type injector struct {
 	lost    map[handle]pulsartest.Action // handles that a fault took the stream of
 	provoke int                          // the connection that is to be told an error; 0: none yet
 	armed   bool
+	// script, where set, comes before the rung; false: it has nothing to say.
+	script func(pulsartest.Command) (pulsartest.Action, bool)
 }
 
 // handle is a producer or consumer of a connection.
@@ -69,6 +71,12 @@ func (i *injector) judge(c pulsartest.Command) pulsartest.Action {
 	i.account(c)
 	if a, gone := i.lost[stream(c)]; gone && streams(c) {
 		return a
+	}
+	if i.script != nil {
+		if a, ok := i.script(c); ok {
+			i.s.w.note("SCRIPT %s: %v sent %v, topic %q", i.s.name, c.Type, c.Sent, c.Topic)
+			return a
+		}
 	}
 	if !i.armed || !i.matches(c) {
 		return pulsartest.Pass()

@@ -30,6 +30,7 @@ type plan struct {
 	skip   int           // matches with sends in flight that are let pass
 	held   time.Duration // of delay
 	behind int           // of reorder
+	still  bool          // once it has struck, no layout changes: nothing else helps a lane along
 	joins  bool          // a second instance joins, and one leaves: for what happens only at a start
 }
 
@@ -50,6 +51,7 @@ func newPlan(seed uint64) plan {
 	p.skip = pick(rng, 0, 0, 0, 1, 2, 5, 10)
 	p.held = pick(rng, 50*time.Millisecond, time.Second, 8*time.Second, 90*time.Second)
 	p.behind = 1 + rng.IntN(3)
+	p.still = rng.IntN(2) == 0
 	p.joins = p.rung.atStart() || rng.IntN(5) == 0
 	if p.rung.seldom() {
 		p.land = slowest()
@@ -108,6 +110,6 @@ func (r rung) loosesBrokers() bool {
 
 func (p plan) String() string {
 	return fmt.Sprintf("rung %q, segments %v, brokers %v, prunes %v, failover %v, split %s, %d messages from %v, lands in %v, holds records %v, "+
-		"survive %d%%, skip %d, delay %v, behind %d, joins %v", p.rung, p.segments, p.brokers, p.prunes, p.failover, p.split, p.messages, p.firstAt,
-		p.land, p.holdRec, p.survive, p.skip, p.held, p.behind, p.joins)
+		"survive %d%%, skip %d, delay %v, behind %d, still %v, joins %v", p.rung, p.segments, p.brokers, p.prunes, p.failover, p.split, p.messages, p.firstAt,
+		p.land, p.holdRec, p.survive, p.skip, p.held, p.behind, p.still, p.joins)
 }

@@ -145,6 +145,9 @@ func (w *world) turn() {
 	if trickles {
 		n = rng.IntN(80)
 	}
+	if n < 5 && w.struck.Load() && w.plan.still {
+		n = 10
+	}
 	if n < 5 && !w.struck.Load() {
 		w.burstInFlight() // so that what a change of layout brings about hits something
 	}

@@ -248,6 +248,12 @@ func (t *trace) add(at time.Duration, line string) {
 	t.lines = append(t.lines, fmt.Sprintf("%9.3f %s", at.Seconds(), line))
 }
 
+func (t *trace) has(text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.lines, func(line string) bool { return strings.Contains(line, text) })
+}
+
 func (t *trace) tail(n int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
