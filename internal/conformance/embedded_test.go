@@ -40,6 +40,7 @@ func newEmbedded(t *testing.T, brokers int, secret []byte) *embedded {
 		o.Authenticate = func(method string, data []byte) bool {
 			return method == "token" && judge(secret, string(data), time.Now())
 		}
+		o.Role = func(_ string, data []byte) string { return roleOf(string(data)) }
 	}
 	e := &embedded{cluster: pulsartest.New(o)}
 	var serving sync.WaitGroup

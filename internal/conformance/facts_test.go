@@ -61,7 +61,6 @@ func excuses() map[string]string {
 		{"12 P26", "speed"},
 		{"P22", "geobridge never asks for the last id, since the answer is of no use"},
 		{"P30", "the broker looks only every 5 minutes; a guard that a TTL moves is one that skip-all moves, and that has scenarios"},
-		{"P36", "to come"},
 		{"P37", "settings of a test rig"},
 	} {
 		for _, fact := range strings.Fields(row.facts) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 )
 
 // Admin is the cluster's admin REST service: the paths that geobridge and its
@@ -40,18 +39,18 @@ func (c *Cluster) Admin() http.Handler {
 		"PUT /admin/v2/namespaces/{tenant}/{ns}":                                     a.createNamespace,
 		"POST /admin/v2/namespaces/{tenant}/{ns}/backlogQuota":                       a.quota,
 		"POST /admin/v2/namespaces/{tenant}/{ns}/deduplication":                      a.deduplicate,
+		"POST /admin/v2/namespaces/{tenant}/{ns}/permissions/{role}":                 a.grant,
 		"PUT /admin/v2/namespaces/{tenant}/{ns}/unload":                              a.unload,
 		"GET /admin/v2/brokers/configuration/runtime":                                a.configuration,
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, f) })
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, a.guarded(pattern, f)) })
 	}
 	check := c.core.opts.Authenticate
 	if check == nil {
 		return mux
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !check("token", []byte(token)) {
+		if !check("token", bearer(r)) {
 			w.Header().Set("Content-Type", "text/html;charset=ISO-8859-1")
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = io.WriteString(w, "<html><head><title>Error 401 Authentication required</title></head></html>") // a client that hung up

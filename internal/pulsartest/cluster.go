@@ -30,7 +30,7 @@ func New(o Options) *Cluster {
 	c.core = core{
 		env:    env{opts: o, now: time.Now, after: c.after, deduplicating: map[string]bool{}, quotas: map[string]quota{}},
 		topics: map[string]*topic{}, scalables: map[string]*scalable{},
-		namespaces: map[string]bool{}, owners: map[string]*Broker{},
+		namespaces: map[string]bool{}, grants: map[[2]string][]string{}, owners: map[string]*Broker{},
 	}
 	for _, ns := range o.Namespaces {
 		c.core.namespaces[ns] = true

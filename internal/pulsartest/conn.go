@@ -31,8 +31,9 @@ type conn struct {
 
 	// Under the cluster's lock:
 	greeted   bool
-	refreshes bool // supports_auth_refresh
-	challenge bool // AUTH_CHALLENGE has no answer yet
+	role      string // where Options.Role tells
+	refreshes bool   // supports_auth_refresh
+	challenge bool   // AUTH_CHALLENGE has no answer yet
 	dead      bool
 	producers map[uint64]*producer
 	consumers map[uint64]*consumer

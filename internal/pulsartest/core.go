@@ -7,7 +7,8 @@ type core struct {
 	env
 	topics     map[string]*topic
 	scalables  map[string]*scalable
-	namespaces map[string]bool // where regular topics may be
+	namespaces map[string]bool        // where regular topics may be
+	grants     map[[2]string][]string // actions, by namespace and role
 	owners     map[string]*Broker
 	layouts    []*layoutWatch
 	watches    []*topicsWatch

@@ -29,6 +29,9 @@ type Options struct {
 	Hook func(Command) Action
 	// Authenticate judges the credential of a connection or a REST call; nil takes any.
 	Authenticate func(method string, data []byte) bool
+	// Role names whose a credential is; nil lets everybody do everything. The role "admin"
+	// may, others do what Grant gives them (P35).
+	Role func(method string, data []byte) string
 }
 
 func (o *Options) setDefaults() {

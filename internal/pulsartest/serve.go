@@ -23,6 +23,10 @@ func (c *conn) serve(f *frame.Frame) {
 		c.cut()
 		return
 	}
+	if refused := c.unauthorized(f); refused != nil {
+		c.refuse(f, refused)
+		return
+	}
 	switch f.Type {
 	case pulsarpb.BaseCommand_PING:
 		m := base(pulsarpb.BaseCommand_PONG)
@@ -79,6 +83,9 @@ func (c *conn) connect(cmd *pulsarpb.CommandConnect) {
 		refused.last = true
 		c.send(refused)
 		return
+	}
+	if role := c.broker.cluster.core.opts.Role; role != nil {
+		c.role = role(cmd.GetAuthMethodName(), cmd.GetAuthData())
 	}
 	c.greeted, c.refreshes = true, cmd.GetFeatureFlags().GetSupportsAuthRefresh()
 	m := base(pulsarpb.BaseCommand_CONNECTED)
