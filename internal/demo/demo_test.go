@@ -114,12 +114,12 @@ func TestVerdictCanFail(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"a delivery is lost", Options{westHook: dropDelivery()}, `^FAILED: 6,\d\d\d messages published, 5,\d\d\d copied, .*: \d+ lost \(demo/`},
+		{"a delivery is lost", Options{westHook: dropDelivery()}, `^FAILED: [56],\d\d\d messages published, 5,\d\d\d copied, .*: \d+ lost \(demo/`},
 		{"sends change places", Options{westHook: reorderSends()}, `^FAILED: .* \d+ out of order \(demo/`},
 		{"an entry is stored again", Options{backstage: replay}, `^FAILED: .* changes: \d+ twice \(demo/`},
 		{"a message comes from nowhere", Options{backstage: forge}, `^FAILED: .* changes: 1 that nobody published \(demo/order-000#987654 `},
 		{"a message is damaged", Options{backstage: damage}, `^FAILED: .* changes: .*not as it was published: "order-000 rubbish"`},
-		{"west takes nothing", Options{westHook: refuseSends()}, `^FAILED: 6,\d\d\d messages published, 0 copied, .*: 6,\d\d\d lost .* the bridge: not everything was drained`},
+		{"west takes nothing", Options{westHook: refuseSends()}, `^FAILED: [56],\d\d\d messages published, 0 copied, .*: [56],\d\d\d lost .* the bridge: not everything was drained`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.o.Seed = 3
