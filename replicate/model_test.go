@@ -16,6 +16,8 @@ type faults struct {
 	layouts  bool // split, merge and rebucket of the target
 	stops    bool // clean stops
 	losses   bool // connections cut, unloads: sends in doubt
+	silence  bool // receipts are lost on a connection that lives
+	prunes   bool // sealed target segments go
 	crashes  bool // kill -9
 	handover bool // another instance becomes active
 	once     bool // one crash, and no more
@@ -63,6 +65,9 @@ func (w *world) step(f faults) {
 		})
 	}
 	add(1, func() { w.do(Event{Kind: evTick}) })
+	if w.silent() && w.m.stuck() != "" {
+		add(1, func() { w.do(Event{Kind: evStalled, Err: fmt.Errorf("no progress: %s", w.m.stuck())}) })
+	}
 	w.faults(f, func(percent int, do func()) {
 		if w.rng.IntN(100) < percent {
 			add(2, do)
@@ -81,6 +86,12 @@ func (w *world) faults(f faults, add func(int, func())) {
 	if f.handover {
 		add(2, func() { w.do(Event{Kind: evInactive}) })
 	}
+	if f.silence {
+		add(2, w.forgetReceipt)
+	}
+	if f.prunes {
+		add(2, w.prune)
+	}
 	if f.losses {
 		add(4, w.lose)
 		add(2, w.loseCheckpoint)
@@ -90,6 +101,38 @@ func (w *world) faults(f faults, add func(int, func())) {
 			w.lossy = true
 			w.result = &Result{}
 		})
+	}
+}
+
+// silent: whatever the machine waits for, nobody owes it. That is what stall_timeout
+// stands for.
+func (w *world) silent() bool {
+	for _, l := range w.logs {
+		if len(l.inbox)+len(l.owed) > 0 {
+			return false
+		}
+	}
+	return len(w.pending)+len(w.writing) == 0 && w.pushed == w.layout && (w.permits <= 0 || w.given == len(w.source))
+}
+
+// forgetReceipt loses an answer, and nothing else.
+func (w *world) forgetReceipt() {
+	for _, l := range w.sorted() {
+		if len(l.owed) > 0 && l.owed[0].Kind == evReceipt {
+			l.owed = l.owed[1:]
+			w.lossy = true
+			return
+		}
+	}
+}
+
+// prune removes a sealed segment. What the machine did not list there, or has
+// settled, is all that may go.
+func (w *world) prune() {
+	for _, l := range w.sorted() {
+		if l.sealed && (w.record == nil || w.record.floor(l.id) == nil) {
+			l.gone = true
+		}
 	}
 }
 
@@ -270,10 +313,12 @@ func TestModel(t *testing.T) {
 		{"layouts", faults{layouts: true}, true},
 		{"clean stops", faults{layouts: true, stops: true}, true},
 		{"hand-overs", faults{stops: true, handover: true}, true},
+		{"pruned segments", faults{layouts: true, prunes: true}, true},
+		{"silence", faults{layouts: true, silence: true, prunes: true}, false},
 		{"losses", faults{layouts: true, losses: true}, false},
 		{"hand-overs under layouts", faults{layouts: true, handover: true}, false},
 		{"one crash", faults{layouts: true, crashes: true, once: true}, false},
-		{"crashes", faults{layouts: true, crashes: true, losses: true, stops: true, handover: true}, false},
+		{"crashes", faults{layouts: true, crashes: true, losses: true, silence: true, prunes: true, stops: true, handover: true}, false},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -49,6 +49,7 @@ type world struct {
 type targetLog struct {
 	id     TargetID
 	sealed bool
+	gone   bool // pruned
 	size   int64
 	gen    int     // of the producer that holds the name; −1: none
 	inbox  []sent  // on the wire, in order
@@ -210,6 +211,13 @@ func (w *world) claim(ef Effect) {
 	}
 	for len(l.owed) > 0 {
 		w.answer(l)
+	}
+	if l.gone {
+		w.do(Event{Kind: evGone, Target: ef.Target, Gen: ef.Gen, Err: fmt.Errorf("topic not found")})
+		if t := w.m.targets[ef.Target]; t != nil && t.state == targetClaiming && ef.Gen == t.gen+1 {
+			w.later(func() { w.claim(ef) }) // the driver goes on trying
+		}
+		return
 	}
 	if l.sealed {
 		w.do(Event{Kind: evEnded, Target: ef.Target, Gen: ef.Gen})
