@@ -51,11 +51,20 @@ func (c *core) create(name string, segments int) error {
 	}
 	c.scalables[name] = s
 	for i := range s.layout.Segments {
-		c.addTopic(s.layout.Segments[i].Topic(name)) // an orphan of that name is let go
+		c.segmentTopic(s.layout.Segments[i].Topic(name))
 	}
 	c.push(name) // facts 2.6: watches that are still open see the new incarnation
 	c.announce(name, true)
 	return nil
+}
+
+// segmentTopic makes the topic of a new segment; an orphan of that name is taken over as
+// it is, with all that it holds and all who hold it, and sealed if it is (5.0.1, observed).
+func (c *core) segmentTopic(name string) *topic {
+	if t := c.topics[name]; t != nil {
+		return t
+	}
+	return c.addTopic(name)
 }
 
 // change seals the parents of a plan and opens its children, each with a cursor at
@@ -76,7 +85,7 @@ func (c *core) change(s *scalable, p plan) {
 	s.nextID += uint64(len(p.children))
 	s.layout.apply(p, first, c.now())
 	for i := range p.children {
-		t := c.addTopic(s.layout.find(first + uint64(i)).Topic(s.layout.Topic))
+		t := c.segmentTopic(s.layout.find(first + uint64(i)).Topic(s.layout.Topic))
 		for name, durable := range subs {
 			if durable {
 				t.subscription(name, 0)
