@@ -69,12 +69,12 @@ type SubscribeOptions struct {
 	PriorityLevel int32
 	// Durable keeps the subscription, and its position, beyond the consumer.
 	Durable bool
-	// Position counts where the subscription is new and Start is not set.
+	// Position counts where the subscription is new and Start is not set, or beyond the end.
 	Position InitialPosition
 	// Start is the first entry of a subscription that is not durable,
-	// inclusive. Where it is trimmed the next one is; beyond the end, or in a
-	// ledger that never was, the broker begins at the earliest without a word
-	// (5.0.1, observed).
+	// inclusive. Where it is trimmed the next one is. Further beyond the end than
+	// the position behind the last entry, the broker begins at Position without a
+	// word (5.0.1, observed); so it does for Latest.
 	Start         *MessageID
 	ReadCompacted bool
 	// ForceTopicCreation lets the broker create a missing topic.
