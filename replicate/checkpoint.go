@@ -44,10 +44,15 @@ func (m *Machine) recordStored() {
 	m.writing = false
 	m.ack(m.written.Frontier)
 	for _, t := range m.targets {
-		if t.state == targetDeclaring && t.declaredBy <= m.version {
-			t.state = targetOpen
-			m.flush(t)
+		if t.state != targetDeclaring || t.declaredBy > m.version {
+			continue
 		}
+		if t.terminated {
+			m.end(t)
+			continue
+		}
+		t.state = targetOpen
+		m.flush(t)
 	}
 	if m.rewrite {
 		m.write()
@@ -132,12 +137,9 @@ func (m *Machine) onBacklog(ev Event) {
 	case ev.Sealed:
 		m.record.Finished, m.result.Finished = true, true
 		m.finish()
-	case !m.wasClean:
-		// All that the source ever held is at or before the frontier, so what an
-		// earlier holder may have stored without knowing is, too.
-		m.wasClean, m.dirty, m.starved = true, true, 0
 	default:
 		m.starved = 0
+		m.forgetPresent()
 	}
 }
 

@@ -12,7 +12,7 @@ func (m *Machine) drain() {
 		m.pending = nil
 		// The successor waits for the names: a lost connection or a seal ends the wait.
 		for _, t := range m.targets {
-			if t.state == targetClaiming || t.state == targetEnded {
+			if t.state != targetOpen && (t.state != targetDeclaring || t.terminated) {
 				m.abandon(t)
 			}
 			m.flush(t)
@@ -43,8 +43,18 @@ func (m *Machine) finish() {
 	if m.record.Finished {
 		m.record.Floors = nil // nothing is above the frontier any more
 	}
-	m.record.Clean = m.wasClean && !m.abandoned && len(m.entries.queue) == 0 || m.record.Finished
+	m.record.Clean = m.clean() || m.record.Finished
 	m.writeNow()
+}
+
+// clean: nothing above the frontier is stored at the target.
+func (m *Machine) clean() bool {
+	for _, t := range m.targets {
+		if !t.settled() {
+			return false
+		}
+	}
+	return !m.unsure && !m.abandoned && len(m.entries.queue) == 0 && len(m.present) == 0
 }
 
 // onSettled: the last record is safe; the last acknowledgement follows.

@@ -25,6 +25,7 @@ const (
 	evTargetMissing                      // Err: the target topic does not exist
 	evClaimed                            // Target, Pos (of the barrier), Seq (the next)
 	evEnded                              // Target: terminated
+	evScanned                            // Target, Gen, Found: all of this lane that is stored in the range asked for
 	evGone                               // Target: its topic does not exist
 	evReceipt                            // Target, Gen, Seq, Pos
 	evDoubt                              // Target, Gen, Err: sends may or may not be stored
@@ -54,6 +55,7 @@ type Event struct {
 	Record *Record
 	Layout *reroute.Layout
 	Poison poison
+	Found  []found
 	Err    error
 }
 
@@ -68,10 +70,12 @@ const (
 	efAck                               // Pos → evAcked
 	efProbe                             // what is the sealed segment's backlog? → evBacklog
 	efClaim                             // Target, Segment, Gen → evClaimed, evEnded or evGone
+	efScan                              // Target, Segment, Gen, From, Pos (no position: to the end) → evScanned or evGone
 	efSend                              // Target, Part
+	efPresent                           // N messages were found stored
 	efRelease                           // Target: close its producer
 	efPark                              // Poison → evParked
-	efReceipted                         // Part has its receipt, from Target
+	efReceipted                         // Part is stored in Target at Pos
 	efDone                              // Entry is complete
 	efDrop                              // Entry was not begun, and is not needed any more
 	efRerouted                          // N parts go out again under a newer layout
@@ -85,6 +89,7 @@ type Effect struct {
 	Segment *reroute.Segment
 	Gen     int
 	N       int
+	From    Position
 	Pos     Position
 	Part    *part
 	Entry   *entry

@@ -32,19 +32,33 @@ func TestStopWithRecordOnItsWay(t *testing.T) {
 // A stop takes the time to bring what is in doubt, or sealed, to its end.
 func TestStopThroughTrouble(t *testing.T) {
 	r := newRig(t, nil).openOne().on(evStop).doubt(1, 1).want("claim 1 gen 2").state(Draining)
-	r.claimed(1, 2, 9).stored().want("send 1 gen 2 seq 1: 0[*]")
-	r.doubt(1, 2).want("claim 1 gen 3").ended(1, 3).want("release 1").state(Draining)
+	r.claimed(1, 2, 9).want("scan 1 gen 2 from 5 to 9").scanned(1, 2).want("record epoch 1 frontier -1 1@9")
+	r.stored().want("send 1 gen 2 seq 1: 0[*]")
+	r.doubt(1, 2).want("claim 1 gen 3").ended(1, 3).want("scan 1 gen 3 from 9 to -1").scanned(1, 3).stored().want("release 1").state(Draining)
 	r.layout(splitOne(t)).want("release 1", "claim 2 gen 1", "rerouted 1").state(Draining)
 	r.claimed(2, 1, 20).stored().want("send 2 gen 1 seq 1: 0[*]")
 	r.receipt(2, 1, 1, 21).state(Settling)
 	r.stored().want("ack 0").on(evAcked).want("close clean").state(Closed)
 }
 
-// Nothing of the session is clean before its own end if the holder before left in doubt.
+// What the holder before left in doubt is clean once all of it was looked for, and came again.
 func TestStopAfterUncleanRecord(t *testing.T) {
-	r := newRig(t, nil).layout(one(t)).on(evActive).on(evSubscribed)
-	r.checkpoint(&Record{Epoch: 3, Frontier: noPosition()}).stored().state(Running)
-	r.on(evStop).want("record epoch 4 frontier -1").state(Settling).stored().want("close clean")
+	unclean := func() *rig {
+		r := newRig(t, nil).layout(one(t)).on(evActive).on(evSubscribed)
+		r.checkpoint(&Record{Epoch: 3, Frontier: noPosition(), Floors: []Floor{{TargetID: at(1), Pos: placed(5)}}}).stored().want("claim 1 gen 1")
+		return r.claimed(1, 1, 9).want("scan 1 gen 1 from 5 to 9").state(Recovering)
+	}
+	r := unclean()
+	r.on(evStop).want("record epoch 4 frontier -1 1@5").state(Settling).stored().want("close clean")
+
+	r = unclean().scanned(1, 1).stored().state(Running)
+	r.on(evStop).want("record epoch 4 frontier -1 clean 1@9").state(Settling).stored().want("close clean")
+
+	r = unclean().scanned(1, 1, storedCopy(0, 7, 1)).stored().state(Running)
+	r.on(evStop).want("record epoch 4 frontier -1 1@5").state(Settling).stored().want("close clean")
+
+	r = unclean().scanned(1, 1, storedCopy(0, 7, 1)).stored().give(0, leftKey()).want("present 1")
+	r.on(evStop).want("record epoch 4 frontier 0 clean 1@9")
 }
 
 // A hand-over waits for receipts, and no longer for what is in doubt: the

@@ -107,23 +107,36 @@ func TestRecoveringWithoutLayout(t *testing.T) {
 	if r.m.Why() != "connection lost" {
 		t.Errorf("why: %q", r.m.Why())
 	}
-	r.layout(one(t)).want("claim 1 gen 1").claimed(1, 1, 10).stored().state(Running)
+	r.layout(one(t)).want("claim 1 gen 1").claimed(1, 1, 10).want("scan 1 gen 1 from 9 to 10").scanned(1, 1).stored().state(Running)
 }
 
 // A record that is not clean may hide parts above its frontier in a segment that
-// was sealed since: its floor stays as long as the segment does. After a clean
-// one there is nothing to keep.
+// was sealed since: it is read to its end, and its floor stays until what was
+// found there has come again. After a clean one there is nothing to look for.
 func TestRecoveringSealed(t *testing.T) {
-	for _, row := range []struct {
-		clean bool
-		rec   Record
-		want  string
-	}{
-		{false, Record{Epoch: 1, Frontier: noPosition(), Floors: []Floor{{TargetID: at(1), Pos: placed(9)}, {TargetID: at(8), Pos: placed(1)}}}, "record epoch 2 frontier 0 1@9 2@10"},
-		{true, Record{Epoch: 1, Frontier: noPosition(), Clean: true, Floors: []Floor{{TargetID: at(1), Pos: placed(9)}}}, "record epoch 2 frontier 0 2@10"},
-	} {
-		r := newRig(t, nil).layout(splitOne(t)).on(evActive).on(evSubscribed).checkpoint(&row.rec).stored().state(Running)
-		r.give(0, leftKey()).want("claim 2 gen 1").claimed(2, 1, 5).stored().receipt(2, 1, 1, 10)
-		r.on(evTick).want(row.want)
+	floors := []Floor{{TargetID: at(1), Pos: placed(9)}, {TargetID: at(8), Pos: placed(1)}}
+	open := func(clean bool) *rig {
+		return newRig(t, nil).layout(splitOne(t)).on(evActive).on(evSubscribed).
+			checkpoint(&Record{Epoch: 1, Frontier: noPosition(), Clean: clean, Floors: floors}).stored()
 	}
+	r := open(false).want("claim 1 gen 1").ended(1, 1).want("scan 1 gen 1 from 9 to -1").state(Recovering)
+	r.scanned(1, 1, storedCopy(1, 12, 2, 0)).want("record epoch 2 frontier -1 1@9")
+	r.stored().want("release 1").state(Running)
+	r.give(0, leftKey()).want("claim 2 gen 1").claimed(2, 1, 5).stored().receipt(2, 1, 1, 10)
+	r.on(evTick).want("record epoch 2 frontier 0 1@9 2@10").stored()
+	r.give(1, rightKey(), leftKey()).want("present 1", "send 2 gen 1 seq 2: 1[1]").receipt(2, 1, 2, 11)
+	r.on(evTick).want("record epoch 2 frontier 1 2@11")
+
+	r = open(true).state(Running)
+	r.give(0, leftKey()).want("claim 2 gen 1").claimed(2, 1, 5).stored().receipt(2, 1, 1, 10)
+	r.on(evTick).want("record epoch 2 frontier 0 2@10")
+}
+
+// The entries of what was found may never come again: the source has nothing more.
+func TestPresentForgotten(t *testing.T) {
+	r := newRig(t, nil).layout(one(t)).on(evActive).on(evSubscribed)
+	r.checkpoint(&Record{Epoch: 3, Frontier: noPosition(), Floors: []Floor{{TargetID: at(1), Pos: placed(5)}}}).stored().claimed(1, 1, 9)
+	r.scanned(1, 1, storedCopy(0, 7, 1)).stored().state(Running)
+	r.on(evTick).want().on(evBacklog).on(evTick).want("record epoch 4 frontier -1 1@9")
+	r.stored().on(evStop).want("record epoch 4 frontier -1 clean 1@9")
 }

@@ -11,9 +11,10 @@ func TestRerouteSealed(t *testing.T) {
 	rig.give(4, l).want()
 	// The layout may come before the claim is answered, or after.
 	rig.layout(splitOne(t)).want()
-	rig.ended(1, 2).want("release 1", "release 1", "claim 3 gen 1", "claim 2 gen 1", "rerouted 4")
-	rig.give(5, r).want()
-	rig.claimed(2, 1, 20).stored().want("ack 0", "send 2 gen 1 seq 1: 1[1]", "send 2 gen 1 seq 2: 2[*]", "send 2 gen 1 seq 3: 4[*]")
+	rig.ended(1, 2).want("scan 1 gen 2 from 5 to -1")
+	rig.scanned(1, 2).want("record epoch 1 frontier 0 1@6", "release 1", "claim 3 gen 1", "claim 2 gen 1", "rerouted 4")
+	rig.give(5, r).want().stored().want("ack 0")
+	rig.claimed(2, 1, 20).stored().want("send 2 gen 1 seq 1: 1[1]", "send 2 gen 1 seq 2: 2[*]", "send 2 gen 1 seq 3: 4[*]")
 	rig.claimed(3, 1, 30).stored().want("send 3 gen 1 seq 1: 1[0]", "send 3 gen 1 seq 2: 3[*]", "send 3 gen 1 seq 3: 5[*]")
 	// What the segment answers now has no meaning any more.
 	rig.receipt(1, 1, 2, 7).want().receipt(1, 2, 1, 7).want().doubt(1, 2).want()
@@ -21,7 +22,7 @@ func TestRerouteSealed(t *testing.T) {
 }
 
 func TestRerouteClaimAnsweredFirst(t *testing.T) {
-	rig := newRig(t, nil).openOne().doubt(1, 1).ended(1, 2).want("release 1")
+	rig := newRig(t, nil).openOne().doubt(1, 1).ended(1, 2).scanned(1, 2).stored().want("release 1")
 	rig.give(1, rightKey()).want()
 	if why := rig.m.Why(); why != "target segment 1 is sealed; waits for the newer layout" {
 		t.Errorf("why: %q", why)
@@ -52,17 +53,17 @@ func TestRerouteMerge(t *testing.T) {
 	rig.claimed(2, 1, 5).stored().claimed(3, 1, 6).stored().want("send 3 gen 1 seq 1: 1[*]")
 	rig.receipt(2, 1, 1, 7).layout(merged(t)).want("claim 3 gen 2")
 	rig.give(2, l).want().give(3, r).want()
-	rig.ended(3, 2)
+	rig.ended(3, 2).scanned(3, 2).stored().want("ack 0")
 	rig.claimed(4, 1, 9).want("record epoch 1 frontier 0 4@9!")
-	rig.stored().want("ack 0", "send 4 gen 1 seq 1: 1[*]", "send 4 gen 1 seq 2: 2[*]", "send 4 gen 1 seq 3: 3[*]")
+	rig.stored().want("send 4 gen 1 seq 1: 1[*]", "send 4 gen 1 seq 2: 2[*]", "send 4 gen 1 seq 3: 3[*]")
 }
 
 // Layouts may change again while parts wait for the first change.
 func TestRerouteTwice(t *testing.T) {
 	rig := newRig(t, nil).openOne().give(1, rightKey()).doubt(1, 1)
 	rig.layout(splitOne(t)).layout(merged(t)).want()
-	rig.ended(1, 2).want("release 1", "release 1", "claim 4 gen 1", "rerouted 2")
-	rig.claimed(4, 1, 9).stored().want("send 4 gen 1 seq 1: 0[*]", "send 4 gen 1 seq 2: 1[*]")
+	rig.ended(1, 2).scanned(1, 2).want("record epoch 1 frontier -1 1@5", "release 1", "claim 4 gen 1", "rerouted 2")
+	rig.stored().claimed(4, 1, 9).stored().want("send 4 gen 1 seq 1: 0[*]", "send 4 gen 1 seq 2: 1[*]")
 }
 
 // Children that are sealed before they were ours: what was meant for them moves on.

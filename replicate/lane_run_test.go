@@ -107,11 +107,10 @@ func TestRunningDoubt(t *testing.T) {
 	}
 	r.give(3, leftKey()).want()
 	r.receipt(1, 1, 1, 6).want() // one that still came
-	r.claimed(1, 2, 20)
-	if len(r.last) != 1 || r.last[0].Kind != efWriteRecord {
-		t.Errorf("%d effects of a claim, want the record that proves it", len(r.last))
-	}
-	r.stored().want("ack 1", "send 1 gen 2 seq 1: 2[*]", "send 1 gen 2 seq 2: 3[*]")
+	r.claimed(1, 2, 20).want("scan 1 gen 2 from 5 to 20").give(4, leftKey()).want()
+	// Found and known, found and unknown, not found.
+	r.scanned(1, 2, storedCopy(0, 6, 1), storedCopy(1, 7, 1)).want("record epoch 1 frontier 1 1@20")
+	r.stored().want("ack 1", "send 1 gen 2 seq 1: 2[*]", "send 1 gen 2 seq 2: 3[*]", "send 1 gen 2 seq 3: 4[*]")
 	// What belongs to the old generation changes nothing.
 	left := r.m.unreceipted()
 	r.receipt(1, 1, 1, 8).want().doubt(1, 1).want().claimed(1, 1, 30).want().ended(1, 1).want()

@@ -30,7 +30,12 @@ func TestWhy(t *testing.T) {
 			return trouble(r.open(one(t)).give(0, leftKey()), evTargetTrouble, at(1), 1)
 		}, "takes target segment 1: connection lost"},
 		{"target in doubt", func(r *rig) *rig { return r.openOne().doubt(1, 1) }, "takes target segment 1: connection lost"},
-		{"target back", func(r *rig) *rig { return r.openOne().doubt(1, 1).claimed(1, 2, 9) }, ""},
+		{"target back", func(r *rig) *rig { return r.openOne().doubt(1, 1).claimed(1, 2, 9) },
+			"reads target segment 1 for what is stored already"},
+		{"cannot be read", func(r *rig) *rig {
+			return trouble(r.openOne().doubt(1, 1).claimed(1, 2, 9), evTargetTrouble, at(1), 2)
+		}, "reads target segment 1 for what is stored already: connection lost"},
+		{"target read", func(r *rig) *rig { return r.openOne().doubt(1, 1).claimed(1, 2, 9).scanned(1, 2) }, ""},
 		{"an old claim's trouble", func(r *rig) *rig { return trouble(r.openOne(), evTargetTrouble, at(1), 1) }, ""},
 		{"parking", func(r *rig) *rig {
 			return r.open(splitOne(t)).giveEntry(0, encryptedBatch(t)).step(Event{Kind: evParkTrouble, Err: errLost})

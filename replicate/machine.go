@@ -40,7 +40,6 @@ type Machine struct {
 
 	// the checkpoint
 	record      Record // as it will be written next
-	wasClean    bool   // the record found at the opening
 	held        bool   // the checkpoint producer is ours
 	claimGen    int    // of the present checkpoint producer
 	trouble     error  // why it is not
@@ -55,10 +54,12 @@ type Machine struct {
 	parking     int   // poison without receipt
 	parkTrouble error // why it could not be parked yet
 	abandoned   bool
-	starved     int    // answers in a row that speak of a backlog while nothing comes
-	moved       uint64 // rises with all that is progress
-	told        int64  // the source's last word about its backlog
-	untold      error  // why there is no newer one
+	present     presences // stored by earlier sessions, above the frontier
+	unsure      bool      // what earlier sessions left in doubt was not looked for yet
+	starved     int       // answers in a row that speak of a backlog while nothing comes
+	moved       uint64    // rises with all that is progress
+	told        int64     // the source's last word about its backlog
+	untold      error     // why there is no newer one
 	result      Result
 
 	// the target
@@ -80,6 +81,7 @@ func NewMachine(cfg MachineConfig) *Machine {
 		flow:        newFlow(cfg.Window),
 		acked:       noPosition(),
 		targets:     map[TargetID]*target{},
+		present:     presences{},
 	}
 }
 
@@ -122,6 +124,8 @@ func (m *Machine) Why() string {
 		switch {
 		case t.state == targetClaiming:
 			return because(fmt.Sprintf("takes target segment %d", t.id.Segment), t.trouble)
+		case t.state == targetScanning:
+			return because(fmt.Sprintf("reads target segment %d for what is stored already", t.id.Segment), t.trouble)
 		case t.state == targetEnded && len(t.queue) > 0:
 			return fmt.Sprintf("target segment %d is sealed; waits for the newer layout", t.id.Segment)
 		}
@@ -231,7 +235,7 @@ func (m *Machine) onFirstClaim(ev Event) {
 		return
 	}
 	m.held, m.trouble = true, nil
-	m.wasClean = m.record.Clean
+	m.unsure = !m.record.Clean
 	m.record.Epoch++
 	m.record.Clean = false
 	m.entries.frontier = m.record.Frontier

@@ -161,14 +161,11 @@ func (w *world) lose() {
 	if l.gen < 0 {
 		return
 	}
-	if len(l.inbox)+len(l.owed) > 0 {
-		w.lossy = true
-	}
-	for n := w.rng.IntN(len(l.inbox) + 1); n > 0; n-- {
+	for n := w.rng.IntN(len(l.inbox) + 1); n > 0 && len(l.inbox) > 0; n-- {
 		w.arrive(l)
 	}
 	gen := l.gen
-	l.inbox, l.owed, l.closed = nil, nil, true
+	l.owed, l.gen, l.closed = nil, -1, true
 	w.do(Event{Kind: evDoubt, Target: l.id, Gen: gen, Err: fmt.Errorf("connection lost")})
 }
 
@@ -314,11 +311,11 @@ func TestModel(t *testing.T) {
 		{"clean stops", faults{layouts: true, stops: true}, true},
 		{"hand-overs", faults{stops: true, handover: true}, true},
 		{"pruned segments", faults{layouts: true, prunes: true}, true},
-		{"silence", faults{layouts: true, silence: true, prunes: true}, false},
-		{"losses", faults{layouts: true, losses: true}, false},
-		{"hand-overs under layouts", faults{layouts: true, handover: true}, false},
-		{"one crash", faults{layouts: true, crashes: true, once: true}, false},
-		{"crashes", faults{layouts: true, crashes: true, losses: true, silence: true, prunes: true, stops: true, handover: true}, false},
+		{"silence", faults{layouts: true, silence: true, prunes: true}, true},
+		{"losses", faults{layouts: true, losses: true}, true},
+		{"hand-overs under layouts", faults{layouts: true, handover: true}, true},
+		{"one crash", faults{layouts: true, crashes: true, once: true}, true},
+		{"crashes", faults{layouts: true, crashes: true, losses: true, silence: true, prunes: true, stops: true, handover: true}, true},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -104,6 +104,7 @@ type Env struct {
 	StallTimeout                    time.Duration
 	Budget                          *Budget
 	Records                         *Records
+	Scans                           *Scans // of the target cluster
 	Board                           Board
 	Log                             *slog.Logger
 

@@ -96,6 +96,10 @@ func effectText(ef Effect) string {
 		return "probe"
 	case efClaim:
 		return fmt.Sprintf("claim %d gen %d", ef.Target.Segment, ef.Gen)
+	case efScan:
+		return fmt.Sprintf("scan %d gen %d from %d to %d", ef.Target.Segment, ef.Gen, ef.From.Entry, ef.Pos.Entry)
+	case efPresent:
+		return fmt.Sprintf("present %d", ef.N)
 	case efSend:
 		which := appendIndices(nil, ef.Part.indices)
 		return fmt.Sprintf("send %d gen %d seq %d: %d[%s]", ef.Target.Segment, ef.Gen, ef.Part.seq, ef.Part.entry.pos.Entry, which)
@@ -178,6 +182,16 @@ func (r *rig) claimed(segment uint64, gen int, barrier int64) *rig {
 
 func (r *rig) ended(segment uint64, gen int) *rig {
 	return r.step(Event{Kind: evEnded, Target: at(segment), Gen: gen})
+}
+
+// scanned answers a scan; what is stored of entry i lies at i+1 behind at.
+func (r *rig) scanned(segment uint64, gen int, all ...found) *rig {
+	return r.step(Event{Kind: evScanned, Target: at(segment), Gen: gen, Found: all})
+}
+
+// stored1 is a stored copy of an entry at the source position.
+func storedCopy(source, pos int64, total int, indices ...int) found {
+	return found{source: Position{Ledger: 7, Entry: source}, indices: indices, total: total, at: placed(pos)}
 }
 
 func (r *rig) doubt(segment uint64, gen int) *rig {

@@ -94,6 +94,13 @@ func (m *Machine) begin(e *entry) bool {
 		m.drain()
 		return false
 	}
+	include, present := m.present[e.pos].missing(e.messages())
+	if present == e.messages() {
+		delete(m.present, e.pos)
+		m.emit(Effect{Kind: efPresent, N: present})
+		e.cut, e.outcome = true, Outcome{outcomeSkipped, "present"}
+		return true
+	}
 	switch v, reason := m.cut.judge(e); v {
 	case verdictSkip:
 		e.cut, e.outcome = true, Outcome{outcomeSkipped, reason}
@@ -102,13 +109,30 @@ func (m *Machine) begin(e *entry) bool {
 		m.stopAt(e, reason)
 		return false
 	}
-	c := m.cut.cut(m.layout, e, nil)
+	c := m.cut.cut(m.layout, e, include)
 	if len(c.poison) > 0 && m.cfg.StopPoison {
 		m.stopAtPoison(e, c.poison[0])
 		return false
 	}
+	if present > 0 {
+		delete(m.present, e.pos)
+		m.emit(Effect{Kind: efPresent, N: present})
+	}
 	m.take(e, c)
 	return true
+}
+
+// forgetPresent: the source has nothing more, so the entries of what was found
+// never come again: somebody else acknowledged them, or they expired.
+func (m *Machine) forgetPresent() {
+	if len(m.present) == 0 {
+		return
+	}
+	clear(m.present)
+	for _, t := range m.targets {
+		t.landed = nil
+	}
+	m.dirty = true
 }
 
 func (m *Machine) stopAt(e *entry, why string) {
@@ -258,20 +282,22 @@ func (m *Machine) onTargetMissing(ev Event) {
 	m.layout, m.pending = nil, nil
 }
 
-// recover claims every target that the record lists and the layout still has.
+// recover claims every target that the record lists and the layout still has,
+// sealed ones too where parts may be stored there that nobody knows of. Of one
+// that is gone the guard had nothing left to keep.
 func (m *Machine) recover() {
 	if m.layout == nil {
 		return
 	}
 	for _, f := range slices.Clone(m.record.Floors) {
-		switch s := m.layout.Segment(f.Segment); {
-		case activeIn(m.layout, f.TargetID):
-			t := m.target(s)
-			t.inherited = true
-			t.see(f.Pos)
-		case m.wasClean || s == nil || s.CreatedAtMs != f.CreatedAtMs:
+		s := m.layout.Segment(f.Segment)
+		if s == nil || s.CreatedAtMs != f.CreatedAtMs || s.Sealed && !m.unsure {
 			m.record.dropFloor(f.TargetID)
+			continue
 		}
+		t := m.target(s)
+		t.unsettled = m.unsure
+		t.see(f.Pos)
 	}
 	m.recovered()
 }
@@ -282,10 +308,11 @@ func (m *Machine) recovered() {
 		return
 	}
 	for _, t := range m.targets {
-		if t.state == targetClaiming || t.state == targetDeclaring {
+		if t.state == targetClaiming || t.state == targetScanning || t.state == targetDeclaring {
 			return
 		}
 	}
+	m.unsure = false
 	m.enter(Running)
 	m.progress()
 }

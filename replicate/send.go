@@ -21,24 +21,12 @@ func (s *session) claimTarget(ef Effect) {
 		h = &handle{topic: ef.Segment.Topic(s.lane.env.Target.Topic)}
 		s.targets[ef.Target] = h
 	}
-	h.abandon()
-	aborted := make(chan struct{})
-	h.abort = aborted
 	old, wait := h.producer, h.refused
 	h.producer = nil
 	if old != nil && wait == nil {
 		h.refused = newBackoff() // until a receipt comes, the next claim waits
 	}
-	s.op(func(ctx context.Context) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		go func() {
-			select {
-			case <-aborted:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
+	s.work(h, func(ctx context.Context) {
 		// Of a producer that the broker has not closed, the last receipts come
 		// before the answer to its close; at a seal they come before the broker's.
 		closeProducer(old)
@@ -49,7 +37,58 @@ func (s *session) claimTarget(ef Effect) {
 	})
 }
 
-// abandon gives up the claim on its way, if there is one.
+// work runs the one operation that a handle has on its way, and gives up the one
+// before.
+func (s *session) work(h *handle, do func(context.Context)) {
+	h.abandon()
+	aborted := make(chan struct{})
+	h.abort = aborted
+	s.op(func(ctx context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-aborted:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		do(ctx)
+	})
+}
+
+// scanTarget reads a claimed or terminated segment beside the driver: SETTLE(T).
+func (s *session) scanTarget(ef Effect) {
+	h := s.targets[ef.Target]
+	s.work(h, func(ctx context.Context) {
+		wait := newBackoff()
+		for {
+			all, err := s.lane.env.Scans.find(ctx, h.topic, s.lane.name, ef.From, ef.Pos)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err == nil:
+				s.box.post(Event{Kind: evScanned, Target: ef.Target, Gen: ef.Gen, Found: all})
+				return
+			}
+			s.log.Warn("cannot read target segment, trying again", "topic", h.topic, "error", err)
+			s.box.post(Event{Kind: s.absent(err), Target: ef.Target, Gen: ef.Gen, Err: err})
+			pause(ctx, wait.NextBackOff())
+		}
+	})
+}
+
+// absent says what an error of a target segment tells. One that is not there may
+// have left the layout: it is looked up again.
+func (s *session) absent(err error) EventKind {
+	if !notFound(err) {
+		return evTargetTrouble
+	}
+	s.lane.env.Target.Layout.Refresh()
+	return evGone
+}
+
+// abandon gives up the operation on its way, if there is one.
 func (h *handle) abandon() {
 	if h.abort != nil {
 		close(h.abort)
@@ -76,12 +115,7 @@ func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handl
 			return
 		}
 		s.log.Warn("cannot take target segment, trying again", "topic", h.topic, "error", err)
-		kind := evTargetTrouble
-		if notFound(err) {
-			kind = evGone
-			s.lane.env.Target.Layout.Refresh()
-		}
-		s.box.post(Event{Kind: kind, Target: id, Gen: gen, Err: err})
+		s.box.post(Event{Kind: s.absent(err), Target: id, Gen: gen, Err: err})
 		if errors.Is(err, pulsar.ErrProducerBusy) && s.deposed() {
 			s.box.post(Event{Kind: evFailed, Err: errDeposed})
 			return

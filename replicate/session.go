@@ -49,7 +49,7 @@ type handle struct {
 	gen      int
 	// refused makes the wait before the next claim; nil after a receipt.
 	refused *backoff.ExponentialBackOff
-	abort   chan struct{} // closed to give up the claim on its way; nil: none
+	abort   chan struct{} // closed to give up the operation on its way; nil: none
 }
 
 // run drives the session to its end. When ctx ends it drains; when hard ends it
@@ -143,6 +143,10 @@ func (s *session) apply(ef Effect) {
 		s.ask()
 	case efClaim:
 		s.claimTarget(ef)
+	case efScan:
+		s.scanTarget(ef)
+	case efPresent:
+		s.lane.metrics.duplicatesAvoided.Add(float64(ef.N))
 	case efSend:
 		s.send(ef)
 	case efRelease:

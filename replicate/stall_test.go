@@ -43,7 +43,7 @@ func TestStuckWithoutReceipt(t *testing.T) {
 
 func TestStuckAtASeal(t *testing.T) {
 	r := newRig(t, nil).openOne().doubt(1, 1)
-	r.ended(1, 2).stuck("target segment 1 is sealed, and no newer layout comes")
+	r.ended(1, 2).stuck("").scanned(1, 2).stored().stuck("target segment 1 is sealed, and no newer layout comes")
 	if !r.moves(Event{Kind: evLayout, Layout: splitOne(t)}) {
 		t.Error("a newer layout is no progress")
 	}

@@ -71,6 +71,7 @@ func table() []row {
 		{allButClosed(), evTargetMissing, (*Machine).onTargetMissing, []State{Closed}},
 		{open, evClaimed, (*Machine).onClaimed, []State{Running}},
 		{open, evEnded, (*Machine).onEnded, []State{Running, Settling}},
+		{open, evScanned, (*Machine).onScanned, []State{Settling}},
 		{open, evGone, (*Machine).onGone, []State{Running, Settling}},
 		{open, evReceipt, (*Machine).onReceipt, []State{Settling}},
 		{open, evDoubt, (*Machine).onDoubt, []State{Settling}},

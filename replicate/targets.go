@@ -11,7 +11,8 @@ type targetState int
 
 const (
 	targetClaiming  targetState = iota // its producer is being opened; nothing may be sent
-	targetDeclaring                    // claimed; the record that lists it has no receipt yet
+	targetScanning                     // claimed or terminated; its log is read for what nobody knows of
+	targetDeclaring                    // the record that lists it, or proves the scan, has no receipt yet
 	targetOpen                         // parts go out as they come
 	targetEnded                        // terminated, or gone: takes no more
 )
@@ -27,26 +28,23 @@ type target struct {
 	queue []*part // in source order: first the sent ones without receipt, then the unsent
 	sent  int
 
-	// landed are the receipted parts of entries above the frontier, in the
-	// order of their positions; the floor rises as the frontier passes them.
+	// landed are the stored parts of entries above the frontier, in the order
+	// of their positions; the floor rises as the frontier passes them.
 	landed []landing
 	high   Position // the highest position seen here
 
 	trouble    error    // why it is claimed again, or could not be claimed yet
-	inherited  bool     // the record listed it when the lane was opened
-	pinned     bool     // its floor must not rise in this session
-	doubtful   uint64   // entries of a smaller order may be stored here without a receipt
+	unsettled  bool     // parts that this session knows nothing of may be stored above the floor
+	terminated bool     // it takes no more entries
 	low        Position // of the last part that the frontier has passed
 	declaredBy uint64   // the version of the record that declares or proves the claim
 }
 
-type landing struct {
-	order uint64
-	pos   Position
-}
+// landing is a stored part: its source entry, and where it is.
+type landing struct{ source, pos Position }
 
-// settled: each part sent here has its receipt, or is known not to be stored.
-func (t *target) settled() bool { return t.sent == 0 }
+// settled: each part sent here has its receipt, or is known to be stored or not.
+func (t *target) settled() bool { return t.sent == 0 && !t.unsettled }
 
 // target returns the lane's view of a segment; a new one is claimed first.
 func (m *Machine) target(seg *reroute.Segment) *target {
@@ -78,51 +76,130 @@ func (m *Machine) claiming(ev Event) *target {
 }
 
 // onClaimed: the barrier has its receipt, so nothing older can land above it.
-// A new target is declared before its first part; one that is claimed again
-// proves by the same write that the epoch is still ours. What has no receipt by
-// now goes out again.
+// What has no receipt by now is looked for below it.
 func (m *Machine) onClaimed(ev Event) {
 	t := m.claiming(ev)
 	if t == nil {
 		return
 	}
-	t.suspend()
-	t.trouble, t.nextSeq, t.state = nil, ev.Seq, targetDeclaring
+	t.trouble, t.nextSeq = nil, ev.Seq
 	if m.record.floor(t.id) == nil {
 		m.record.Floors = append(m.record.Floors, Floor{Topic: m.cfg.TargetTopic, TargetID: t.id, Pos: ev.Pos, Fresh: true})
 	}
 	t.see(ev.Pos)
-	t.declaredBy = m.writeNow()
+	if !t.settled() {
+		m.scan(t, ev.Pos)
+		return
+	}
+	m.declare(t)
 	m.adopt()
 }
 
-// onEnded: the segment takes no more. As a rule what is stored at a seal was
-// receipted (observed, broker 5.0.1), so what has no receipt is taken for not
-// stored; it waits for a layout that covers the segment.
+// declare writes the record: a new target is listed before its first part, and
+// one that was claimed again or read proves by the same write that the epoch is
+// still ours. Proven before the scan it would be worth nothing: a successor may
+// have moved floors and guard meanwhile.
+func (m *Machine) declare(t *target) {
+	t.state = targetDeclaring
+	t.declaredBy = m.writeNow()
+}
+
+// scan asks what of this lane is stored in a target between its floor and pos:
+// SETTLE. Nothing older can land there any more.
+func (m *Machine) scan(t *target, pos Position) {
+	t.state = targetScanning
+	ef := Effect{Kind: efScan, Target: t.id, Segment: t.segment, Gen: t.gen, From: noPosition(), Pos: pos}
+	if f := m.record.floor(t.id); f != nil {
+		ef.From = f.Pos
+	}
+	m.emit(ef)
+}
+
+// onScanned: now everything is known. Parts that were found have arrived; those
+// that were not go out again, when the record that proves the epoch is stored.
+func (m *Machine) onScanned(ev Event) {
+	t := m.targets[ev.Target]
+	if t == nil || t.state != targetScanning || ev.Gen != t.gen {
+		return
+	}
+	n := 0
+	for i := range ev.Found {
+		n += m.found(t, &ev.Found[i])
+	}
+	if n > 0 {
+		m.emit(Effect{Kind: efPresent, N: n})
+	}
+	t.unsettled, t.sent, t.trouble = false, 0, nil
+	m.declare(t)
+	m.adopt()
+	m.progress()
+}
+
+// found takes one stored part that a scan met; it returns the number of its
+// messages that need not be sent again in this session.
+func (m *Machine) found(t *target, f *found) int {
+	if f.source.Compare(m.entries.frontier) <= 0 {
+		return 0
+	}
+	i := slices.IndexFunc(t.queue[:t.sent], f.holds)
+	switch {
+	case i >= 0:
+		n := t.queue[i].messages
+		m.landed(t, i, f.at)
+		return n
+	case t.unsettled: // of an earlier session; its entry comes again
+		m.present.add(*f)
+		t.landed = append(t.landed, landing{f.source, f.at})
+		t.see(f.at)
+	}
+	return 0 // known already
+}
+
+// onEnded: the segment takes no more. What has no receipt is looked for up to
+// its end; what is not there waits for a layout that covers the segment.
 func (m *Machine) onEnded(ev Event) {
 	t := m.claiming(ev)
 	if t == nil {
 		return
 	}
-	t.state, t.sent = targetEnded, 0
-	m.emit(Effect{Kind: efRelease, Target: t.id})
-	if m.state == Draining && m.handover {
+	t.terminated, t.trouble = true, nil
+	switch {
+	case m.state == Draining && m.handover:
+		m.emit(Effect{Kind: efRelease, Target: t.id})
 		m.abandon(t)
+	case !t.settled():
+		m.scan(t, noPosition())
+		return
+	default:
+		m.end(t)
 	}
 	m.adopt()
 	m.recovered()
 	m.progress()
 }
 
+func (m *Machine) end(t *target) {
+	t.state = targetEnded
+	m.emit(Effect{Kind: efRelease, Target: t.id})
+}
+
 // onGone: a segment that is not there. If a newer layout ends it, it was sealed,
-// drained and pruned meanwhile: that is its end. Else the driver goes on trying,
-// and has the layout looked up again.
+// drained and pruned meanwhile: the guard had nothing left to keep there, so what
+// is in doubt was not stored. Else the driver goes on trying, and has the layout
+// looked up again.
 func (m *Machine) onGone(ev Event) {
-	if m.ending(ev.Target) {
-		m.onEnded(ev)
+	t := m.targets[ev.Target]
+	if !m.ending(ev.Target) || t == nil || t.state == targetScanning && ev.Gen != t.gen || t.state != targetScanning && m.claiming(ev) == nil {
+		m.onTargetTrouble(ev)
 		return
 	}
-	m.onTargetTrouble(ev)
+	t.terminated, t.unsettled, t.sent = true, false, 0
+	if m.end(t); m.state == Draining && m.handover {
+		m.abandon(t)
+	}
+	m.adopt()
+	m.recovered()
+	m.progress()
 }
 
 // onReceipt completes one part.
@@ -135,19 +212,22 @@ func (m *Machine) onReceipt(ev Event) {
 	if i < 0 {
 		return
 	}
+	m.landed(t, i, ev.Pos)
+	if t.settled() && m.pending != nil {
+		m.adopt()
+	}
+	m.progress()
+}
+
+// landed completes the sent part i: it is stored at pos.
+func (m *Machine) landed(t *target, i int, pos Position) {
 	p := t.queue[i]
 	t.remove(i)
-	t.landed = append(t.landed, landing{order: p.entry.order, pos: ev.Pos})
-	t.see(ev.Pos)
+	t.landed = append(t.landed, landing{p.entry.pos, pos})
+	t.see(pos)
 	p.entry.left--
 	m.bytesSince += p.size
-	m.emit(Effect{Kind: efReceipted, Target: t.id, Part: p})
-	if !t.settled() || m.pending == nil {
-		m.progress()
-		return
-	}
-	m.adopt()
-	m.progress()
+	m.emit(Effect{Kind: efReceipted, Target: t.id, Part: p, Pos: pos})
 }
 
 // remove takes the sent part i out of the queue; the first one, nearly always.
@@ -179,7 +259,8 @@ func (m *Machine) onDoubt(ev Event) {
 
 // onTargetTrouble only keeps the reason; the driver goes on trying.
 func (m *Machine) onTargetTrouble(ev Event) {
-	if t := m.targets[ev.Target]; t != nil && t.state == targetClaiming && ev.Gen == t.gen+1 {
+	t := m.targets[ev.Target]
+	if t != nil && (t.state == targetClaiming && ev.Gen == t.gen+1 || t.state == targetScanning && ev.Gen == t.gen) {
 		t.trouble = ev.Err
 	}
 }
@@ -210,18 +291,9 @@ func (t *target) see(p Position) {
 // clean, and the floor stays where it is.
 func (m *Machine) abandon(t *target) {
 	if len(t.queue) > 0 {
-		m.abandoned, t.pinned = true, true
+		m.abandoned, t.unsettled = true, true
 	}
 	t.state, t.sent, t.queue = targetEnded, 0, nil
-}
-
-// suspend keeps the floor below what may be stored without a receipt, until the
-// frontier has passed it.
-func (t *target) suspend() {
-	for _, p := range t.queue[:t.sent] {
-		t.doubtful = max(t.doubtful, p.entry.order+1)
-	}
-	t.sent = 0
 }
 
 // raise brings the floor of a target up to date: the last part of an entry at
@@ -229,7 +301,7 @@ func (t *target) suspend() {
 // it, the highest position seen, so that an idle lane pins nothing. It reports
 // whether the floor is needed no longer.
 func (m *Machine) raise(t *target) (over bool) {
-	for len(t.landed) > 0 && t.landed[0].order < m.entries.passed {
+	for len(t.landed) > 0 && t.landed[0].source.Compare(m.entries.frontier) <= 0 {
 		if p := t.landed[0].pos; p.Compare(t.low) > 0 {
 			t.low = p
 		}
@@ -239,8 +311,8 @@ func (m *Machine) raise(t *target) (over bool) {
 	switch {
 	case f == nil:
 		return t.state == targetEnded && len(t.queue) == 0
-	case t.pinned, t.inherited && !m.wasClean, t.doubtful > m.entries.passed:
-		return false // something above the floor may be stored that nobody knows of
+	case t.unsettled:
+		return false
 	}
 	pos := t.low
 	if len(t.landed) == 0 && t.sent == 0 {

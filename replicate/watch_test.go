@@ -14,7 +14,6 @@ type watcher struct {
 	wire    []Record               // written, without receipt
 	stored  *Record                // the last receipted one of this session
 	landed  map[TargetID][]landing // by position in the source's order
-	orders  map[uint64]Position    // of the source entries that landed
 	reached map[State]map[EventKind]map[State]int
 	broken  bool
 }
@@ -26,7 +25,7 @@ func newWatcher(t testing.TB) *watcher {
 // attach starts over with a new session, and wraps every handler of it.
 func (w *watcher) attach(m *Machine) {
 	w.m, w.wire, w.stored = m, nil, nil
-	w.landed, w.orders = map[TargetID][]landing{}, map[uint64]Position{}
+	w.landed = map[TargetID][]landing{}
 	d := new(dispatch)
 	for s := range numStates {
 		for k := range numEvents {
@@ -101,8 +100,7 @@ func (w *watcher) after(ev Event, effects []Effect) {
 	for i, ef := range effects {
 		if ef.Kind == efReceipted {
 			e := ef.Part.entry
-			w.landed[ev.Target] = append(w.landed[ev.Target], landing{order: e.order, pos: ev.Pos})
-			w.orders[e.order] = e.pos
+			w.landed[ef.Target] = append(w.landed[ef.Target], landing{e.pos, ef.Pos})
 		}
 		if err := w.judge(ef); err != nil {
 			w.errorf("after event %d in %v: %v", ev.Kind, w.m.state, err)
@@ -141,8 +139,8 @@ func (w *watcher) judge(ef Effect) error {
 func (w *watcher) judgeFloors(rec Record) error {
 	for _, f := range rec.Floors {
 		for _, l := range w.landed[f.TargetID] {
-			if w.orders[l.order].Compare(rec.Frontier) > 0 && l.pos.Compare(f.Pos) <= 0 {
-				return fmt.Errorf("a part of entry %v at %v, with the frontier at %v and a floor of %v", w.orders[l.order], l.pos, rec.Frontier, f.Pos)
+			if l.source.Compare(rec.Frontier) > 0 && l.pos.Compare(f.Pos) <= 0 {
+				return fmt.Errorf("a part of entry %v at %v, with the frontier at %v and a floor of %v", l.source, l.pos, rec.Frontier, f.Pos)
 			}
 		}
 	}

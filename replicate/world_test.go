@@ -43,7 +43,7 @@ type world struct {
 	result  *Result
 	lossy   bool     // a fault happened that may double
 	watch   *watcher // nil: none
-	counts  struct{ entries, reroutes, sessions, clean int }
+	counts  struct{ entries, reroutes, sessions, clean, present int }
 }
 
 type targetLog struct {
@@ -52,6 +52,7 @@ type targetLog struct {
 	gone   bool // pruned
 	size   int64
 	gen    int     // of the producer that holds the name; −1: none
+	log    []found // what a scan would find
 	inbox  []sent  // on the wire, in order
 	owed   []Event // answers on the wire, in order
 	closed bool    // the present producer was told that it is closed
@@ -144,7 +145,7 @@ func (w *world) open() {
 	w.result, w.pending, w.writing, w.checkpoint = nil, nil, nil, false
 	w.given, w.permits, w.pushed = w.acked, 0, w.layout
 	for _, l := range w.logs {
-		l.inbox, l.owed, l.gen, l.closed = nil, nil, -1, false
+		l.owed, l.gen, l.closed = nil, -1, false // what is on the wire may land until the next barrier
 	}
 	w.do(Event{Kind: evLayout, Layout: w.layout})
 	w.do(Event{Kind: evSubscribed})
@@ -189,6 +190,10 @@ func (w *world) effect(ef Effect) {
 		w.later(func() { w.do(Event{Kind: evAcked}) })
 	case efClaim:
 		w.later(func() { w.claim(ef) })
+	case efScan:
+		w.later(func() { w.scan(ef) })
+	case efPresent:
+		w.counts.present += ef.N
 	case efSend:
 		l := w.logs[ef.Target]
 		l.inbox = append(l.inbox, sent{gen: ef.Gen, part: ef.Part})
@@ -203,12 +208,15 @@ func (w *world) effect(ef Effect) {
 
 func (w *world) later(f func()) { w.pending = append(w.pending, f) }
 
-// claim answers a CLAIM. Closing the old producer first brings its last answers.
+// claim answers a CLAIM. Closing the old producer first brings its last answers;
+// of a dead one, some of what is on the wire lands below the barrier, and no more.
 func (w *world) claim(ef Effect) {
 	l := w.logs[ef.Target]
-	for len(l.inbox) > 0 {
+	for len(l.inbox) > 0 && l.gen >= 0 {
 		w.arrive(l)
 	}
+	w.land(l, w.rng.IntN(len(l.inbox)+1))
+	l.inbox = nil
 	for len(l.owed) > 0 {
 		w.answer(l)
 	}
@@ -230,18 +238,50 @@ func (w *world) claim(ef Effect) {
 
 // arrive lets the first send on the wire reach the broker.
 func (w *world) arrive(l *targetLog) {
+	if l.gen < 0 { // of a producer that is gone
+		w.land(l, 1)
+		return
+	}
 	s := l.inbox[0]
 	l.inbox = l.inbox[1:]
 	if l.sealed || l.closed || s.gen != l.gen {
-		return // dropped without an answer
+		l.inbox = nil // dropped without an answer, and so is what follows
+		return
 	}
+	pos := w.store(l, s.part)
+	l.owed = append(l.owed, Event{Kind: evReceipt, Target: l.id, Gen: s.gen, Seq: s.part.seq, Pos: pos})
+}
+
+func (w *world) store(l *targetLog, p *part) Position {
 	l.size++
 	pos := Position{Ledger: int64(100 + l.id.Segment), Entry: l.size}
-	for _, m := range messagesOf(w.t, s.part) {
+	for _, m := range messagesOf(w.t, p) {
 		m.at = l.id
 		w.stored = append(w.stored, m)
 	}
-	l.owed = append(l.owed, Event{Kind: evReceipt, Target: l.id, Gen: s.gen, Seq: s.part.seq, Pos: pos})
+	l.log = append(l.log, found{source: p.entry.pos, indices: p.indices, total: p.entry.messages(), at: pos})
+	return pos
+}
+
+// land stores the first n sends of a producer that is gone: nobody hears of it.
+func (w *world) land(l *targetLog, n int) {
+	for _, s := range l.inbox[:n] {
+		if !l.sealed {
+			w.store(l, s.part)
+		}
+	}
+	l.inbox = l.inbox[n:]
+}
+
+// scan answers with what is stored, as the machine must be able to rely on it.
+func (w *world) scan(ef Effect) {
+	ev := Event{Kind: evScanned, Target: ef.Target, Gen: ef.Gen}
+	for _, f := range w.logs[ef.Target].log {
+		if f.at.Compare(ef.From) > 0 && (ef.Pos == noPosition() || f.at.Compare(ef.Pos) <= 0) {
+			ev.Found = append(ev.Found, f)
+		}
+	}
+	w.do(ev)
 }
 
 func (w *world) answer(l *targetLog) {

@@ -36,6 +36,7 @@ type Bridge struct {
 	clusters map[string]*cluster
 	caches   []*layoutcache.Cache
 	records  map[string]*replicate.Records // by cluster and checkpoint topic
+	scans    map[string]*replicate.Scans   // by cluster
 	mappings []*replicate.Mapping
 	budget   *replicate.Budget
 	board    *status.Board
@@ -50,7 +51,7 @@ func New(cfg *config.Config, o Options) (*Bridge, error) {
 	}, []string{"cluster", "reason"})
 	o.Registerer.MustRegister(reconnects)
 	b := &Bridge{
-		cfg: cfg, clusters: map[string]*cluster{}, records: map[string]*replicate.Records{},
+		cfg: cfg, clusters: map[string]*cluster{}, records: map[string]*replicate.Records{}, scans: map[string]*replicate.Scans{},
 		budget: replicate.NewBudget(cfg.MemoryLimit), board: o.Board, log: o.Logger,
 	}
 	for _, key := range []string{o.Pair.A, o.Pair.B} {
@@ -58,7 +59,7 @@ func New(cfg *config.Config, o Options) (*Bridge, error) {
 		if err != nil {
 			return nil, err
 		}
-		b.clusters[key] = cl
+		b.clusters[key], b.scans[key] = cl, replicate.NewScans(cl.client)
 	}
 	metrics := replicate.NewMetrics(o.Registerer, b.budget)
 	for _, m := range cfg.MappingsOf(o.Pair) {
@@ -81,7 +82,7 @@ func (b *Bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *repli
 		},
 		StopPoison: m.OnUnroutable == config.UnroutableStop, CheckpointInterval: b.cfg.CheckpointInterval,
 		StallTimeout: b.cfg.StallTimeout,
-		Budget:       b.budget, Records: b.recordsOf(m.To.Cluster, checkpoint), Board: boardAdapter{b.board}, Log: b.log,
+		Budget:       b.budget, Records: b.recordsOf(m.To.Cluster, checkpoint), Scans: b.scans[m.To.Cluster], Board: boardAdapter{b.board}, Log: b.log,
 	}
 	return replicate.NewMapping(env, replicate.Policy{Latest: m.Start == config.StartLatest, Guard: m.Guard},
 		watcher{b.clusters[m.From.Cluster].client}, metrics)

@@ -1,0 +1,261 @@
+package replicate
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+)
+
+// Scans reads target segments for what lanes have stored there. Lanes that ask
+// for the same segment at the same time share one reading of it. It is safe for
+// concurrent use.
+type Scans struct {
+	client *pulsar.Client
+
+	mu     sync.Mutex
+	queues map[string]*scanQueue // by topic
+}
+
+// scanQueue are those who wait for a reading of a topic. Whoever gets the turn
+// reads for all.
+type scanQueue struct {
+	turn    chan struct{}
+	waiting []*scanRequest
+	users   int
+}
+
+type scanRequest struct {
+	lane     string
+	from, to Position // exclusive, inclusive; no position: the earliest, the end
+	found    []found
+	err      error
+	done     chan struct{}
+}
+
+// NewScans returns a Scans of the topics of a cluster.
+func NewScans(client *pulsar.Client) *Scans {
+	return &Scans{client: client, queues: map[string]*scanQueue{}}
+}
+
+// find returns all that is stored of the lane above from and up to to, in the
+// order of positions. Nothing of it may be on its way any more.
+func (s *Scans) find(ctx context.Context, topic, lane string, from, to Position) ([]found, error) {
+	r := &scanRequest{lane: lane, from: from, to: to, done: make(chan struct{})}
+	q := s.join(topic, r)
+	defer s.leave(topic, q, r)
+	select {
+	case <-r.done:
+		return r.found, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case q.turn <- struct{}{}:
+	}
+	defer func() { <-q.turn }()
+	if !isClosed(r.done) {
+		round := s.take(q)
+		err := s.read(ctx, topic, round)
+		for _, r := range round {
+			r.err = err
+			close(r.done)
+		}
+	}
+	return r.found, r.err
+}
+
+func (s *Scans) join(topic string, r *scanRequest) *scanQueue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[topic]
+	if q == nil {
+		q = &scanQueue{turn: make(chan struct{}, 1)}
+		s.queues[topic] = q
+	}
+	q.users++
+	q.waiting = append(q.waiting, r)
+	return q
+}
+
+func (s *Scans) leave(topic string, q *scanQueue, r *scanRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(o *scanRequest) bool { return o == r })
+	if q.users--; q.users == 0 {
+		delete(s.queues, topic)
+	}
+}
+
+func (s *Scans) take(q *scanQueue) []*scanRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	round := q.waiting
+	q.waiting = nil
+	return round
+}
+
+// scanMessages is how many messages a scan asks for at once. None is kept.
+const scanMessages = 1000
+
+// read reads a topic once for all requests of a round: non-durable, so that it
+// leaves nothing behind.
+func (s *Scans) read(ctx context.Context, topic string, round []*scanRequest) error {
+	sc := &scanner{round: round, seen: noPosition(), wake: make(chan struct{}, 1), closed: make(chan error, 1)}
+	start, end := round[0].from, round[0].to
+	for _, r := range round {
+		if r.from.Compare(start) < 0 {
+			start = r.from
+		}
+		if r.to == noPosition() || end != noPosition() && r.to.Compare(end) > 0 {
+			end = r.to
+		}
+	}
+	sc.end = end
+	consumer, err := s.client.Subscribe(ctx, pulsar.SubscribeOptions{
+		Topic: topic, Subscription: "geobridge-scan-" + strings.ToLower(rand.Text()),
+		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start,
+	}, sc)
+	if err != nil {
+		return err
+	}
+	defer closeConsumer(consumer)
+	defer sc.stop()
+	return sc.run(ctx, consumer, s.client.OperationTimeout())
+}
+
+// scanner is one reading of a topic.
+type scanner struct {
+	deaf
+	round []*scanRequest
+	end   Position
+	wake  chan struct{}
+
+	closed chan error
+
+	mu     sync.Mutex
+	seen   Position
+	used   int // permits
+	beyond bool
+	over   bool
+}
+
+// Message looks at an entry, in the connection's read loop.
+func (s *scanner) Message(m pulsar.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer m.Entry.Release()
+	if s.over {
+		return
+	}
+	s.seen = m.ID
+	s.used += max(m.Info.NumMessages, 1)
+	s.beyond = s.beyond || s.end != noPosition() && m.ID.Compare(s.end) > 0
+	if m.Err == nil && m.Info.Identity != nil {
+		s.match(m.ID, m.Info.Identity)
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// match files an entry of ours with those who look for its lane.
+func (s *scanner) match(at Position, identity []byte) {
+	lane := laneOf(identity)
+	for _, r := range s.round {
+		if string(lane) != r.lane || at.Compare(r.from) <= 0 || r.to != noPosition() && at.Compare(r.to) > 0 {
+			continue
+		}
+		if id, err := ParseIdentity(identity); err == nil {
+			r.found = append(r.found, found{source: id.Pos, indices: id.Indices, total: id.Total, at: at})
+		}
+	}
+}
+
+// laneOf is the third field of an identity, nil if there is none.
+func laneOf(identity []byte) []byte {
+	f := bytes.SplitN(identity, []byte(";"), 4)
+	if len(f) < 4 {
+		return nil
+	}
+	return f[2]
+}
+
+// stop takes nothing more: what was found belongs to those who asked.
+func (s *scanner) stop() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+}
+
+func (s *scanner) Closed(err error) {
+	if err == nil {
+		err = pulsar.ErrClosed
+	}
+	select {
+	case s.closed <- err:
+	default:
+	}
+}
+
+// run reads up to the end: an entry beyond it, or everything received, the last
+// one acknowledged, and no backlog (GET_LAST_MESSAGE_ID is of no use on a
+// segment; observed, broker 5.0.1). Where nothing comes for so long though there
+// is a backlog, an answer was lost, or an application's transaction is open.
+func (s *scanner) run(ctx context.Context, consumer *pulsar.Consumer, patience time.Duration) error {
+	if err := consumer.Flow(scanMessages); err != nil {
+		return err
+	}
+	quiet := time.NewTimer(endPoll)
+	defer quiet.Stop()
+	moved := time.Now()
+	for {
+		waited := false
+		select {
+		case <-s.wake:
+			moved = time.Now()
+		case <-quiet.C:
+			waited = true
+		case err := <-s.closed:
+			return fmt.Errorf("scan: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		seen, used, beyond := s.state()
+		switch {
+		case beyond:
+			return nil
+		case used > 0:
+			if err := consumer.Flow(uint32(used)); err != nil {
+				return err
+			}
+		case waited:
+			end, err := atEnd(ctx, consumer, seen)
+			if err != nil {
+				return err
+			}
+			if now, _, _ := s.state(); end && now == seen {
+				return nil
+			}
+			if time.Since(moved) > patience {
+				return fmt.Errorf("scan: nothing comes after %v, though there is more: an open transaction, or a lost answer", seen)
+			}
+		}
+		quiet.Reset(endPoll)
+	}
+}
+
+// state returns what was seen, and the permits used since the last call.
+func (s *scanner) state() (seen Position, used int, beyond bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used >= scanMessages/2 {
+		used, s.used = s.used, 0
+	}
+	return s.seen, used, s.beyond
+}
