@@ -50,13 +50,11 @@ func (c *cutter) judge(e *entry) (verdict, string) {
 	if e.bad != nil {
 		return verdictRoute, ""
 	}
-	switch in := &e.info; {
-	case in.HasMarker:
-		return verdictSkip, ""
-	case in.HasReplicatedFrom && !c.forwards(in):
-		return verdictSkip, "replicated_from"
-	case in.HasReplicateTo && !c.addressed(e.raw.Metadata):
-		return verdictSkip, "replicate_to"
+	in := &e.info
+	if reason, skip := c.rules.Skips(in, e.raw.Metadata); skip {
+		return verdictSkip, reason
+	}
+	switch {
 	case in.Chunked:
 		return verdictHold, "chunked messages are not yet supported"
 	case in.HasSchemaVersion:
@@ -65,18 +63,32 @@ func (c *cutter) judge(e *entry) (verdict, string) {
 	return verdictRoute, ""
 }
 
+// Skips reports whether an entry is not for the target, and why: what the label
+// reason of entries_total says, nothing for a marker. in is the scan of metadata.
+func (r *Rules) Skips(in *frame.Info, metadata []byte) (reason string, skip bool) {
+	switch {
+	case in.HasMarker:
+		return "", true
+	case in.HasReplicatedFrom && !r.forwards(in):
+		return "replicated_from", true
+	case in.HasReplicateTo && !r.addressed(metadata):
+		return "replicate_to", true
+	}
+	return "", false
+}
+
 // forwards reports whether an entry that was replicated before goes on.
-func (c *cutter) forwards(in *frame.Info) bool {
-	return c.rules.ForwardReplicated && string(in.ReplicatedFrom) != c.rules.TargetCluster &&
-		!slices.Contains(pathOf(in), c.rules.TargetCluster)
+func (r *Rules) forwards(in *frame.Info) bool {
+	return r.ForwardReplicated && string(in.ReplicatedFrom) != r.TargetCluster &&
+		!slices.Contains(pathOf(in), r.TargetCluster)
 }
 
 // addressed reports whether replicate_to is empty or names the target.
-func (c *cutter) addressed(metadata []byte) bool {
+func (r *Rules) addressed(metadata []byte) bool {
 	any, found := false, false
 	frame.ReplicateTo(metadata, func(cluster []byte) bool {
 		any = true
-		found = string(cluster) == c.rules.TargetCluster
+		found = string(cluster) == r.TargetCluster
 		return !found
 	})
 	return found || !any
