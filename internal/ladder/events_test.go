@@ -55,6 +55,20 @@ func (w *world) does(what string, s *side) {
 		w.publisher.burst(rng, 30)
 		sleep(w.ctx, 50*time.Millisecond)
 		s.Unload(topic)
+	case "unclean seal":
+		active := s.layout().Active()
+		seg := active[rng.IntN(len(active))]
+		w.must(s.StoreAtSeal(seg.Topic(topicName), 1+rng.IntN(5)))
+		w.must(s.Split(topicName, seg.ID))
+	case "starved cursor":
+		active := s.layout().Active()
+		seg := active[rng.IntN(len(active))]
+		if s.Starve(seg.Topic(topicName), subscription) == nil { // no cursor there yet
+			w.publisher.burst(rng, 20)
+			w.must(s.Split(topicName, seg.ID))
+		}
+	case "storm":
+		w.storm(s)
 	case "kill -9":
 		inst.kill()
 		sleep(w.ctx, wait)
@@ -90,6 +104,23 @@ func (w *world) nudge() {
 		w.note("the guard's record is deleted")
 		w.must(s.DeleteSubscription(topicName, replicate.GuardName(subscription)))
 	}
+}
+
+// storm is one fault after the other on one side, for a while.
+func (w *world) storm(s *side) {
+	all := rungs()
+	for until := time.Now().Add(40 * time.Second); time.Now().Before(until); {
+		r := all[w.plan.rng.IntN(len(all))]
+		if r.side == s.name && r.fault != event {
+			w.note("storm: %v", r)
+			s.injector.arm(r)
+			for range 1 + w.plan.rng.IntN(8) {
+				w.turn()
+				sleep(w.ctx, 200*time.Millisecond)
+			}
+		}
+	}
+	s.injector.disarm()
 }
 
 // later does something after a while, or at the end of the faults.

@@ -43,9 +43,10 @@ func warm() error {
 func TestLadder(t *testing.T) {
 	all := rungs()
 	if s := os.Getenv("GEOBRIDGE_SEED"); s != "" {
-		printed := func(w *world) { t.Log(w.story()) }
-		out := run(t, number(t, s), printed)
-		t.Logf("%v: struck %v, in flight %v, undrained %v, %v of fake time: %v", out.rung, out.struck, out.flying, out.undrained, out.took, out.report)
+		run(t, number(t, s), func(w *world, out outcome) {
+			t.Logf("%s", w.story())
+			t.Logf("%v: struck %v, in flight %v, undrained %v, %v of fake time: %v", out.rung, out.struck, out.flying, out.undrained, out.took, out.report)
+		})
 		return
 	}
 	if s := os.Getenv("GEOBRIDGE_LADDER_RUNS"); s != "" {
@@ -55,7 +56,7 @@ func TestLadder(t *testing.T) {
 	for i, r := range all {
 		t.Run(r.String(), func(t *testing.T) {
 			t.Parallel()
-			run(t, seedOf(r.String(), i, len(all)))
+			run(t, seedOf(r.String(), i, len(all)), func(*world, outcome) {})
 		})
 	}
 }
@@ -80,7 +81,7 @@ func climb(t *testing.T, n, rungs uint64) {
 			t.Run(fmt.Sprint(first+i), func(t *testing.T) {
 				t.Parallel()
 				t.Cleanup(func() { sum.ended(t.Failed(), first+i) })
-				sum.add(run(t, first+i))
+				run(t, first+i, func(_ *world, out outcome) { sum.add(out) })
 			})
 		}
 	})

@@ -105,7 +105,7 @@ func (r rung) parks() bool {
 
 // loosesBrokers: topics are loaded anew, and trimmed then.
 func (r rung) loosesBrokers() bool {
-	return r.point == "crash" || r.point == "unload" || r.point == "pause" || r.point == "late adds"
+	return r.point == "crash" || r.point == "unload" || r.point == "pause" || r.point == "late adds" || r.point == "storm"
 }
 
 func (p plan) String() string {

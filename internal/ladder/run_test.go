@@ -21,20 +21,23 @@ type outcome struct {
 	took           time.Duration // of fake time
 }
 
-// run plays one seed in a bubble of its own; after are called with its world.
-func run(t *testing.T, seed uint64, after ...func(*world)) (out outcome) {
+// run plays one seed in a bubble of its own. What came of it is handed to after,
+// whether it went well or not.
+func run(t *testing.T, seed uint64, after func(*world, outcome)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newPlan(seed))
 		defer w.close()
-		out = w.run()
-		for _, f := range after {
-			f(w)
-		}
+		defer func() { after(w, w.outcome()) }()
+		w.run()
 	})
-	return out
 }
 
-func (w *world) run() outcome {
+func (w *world) outcome() outcome {
+	return outcome{rung: w.plan.rung, claim: claimOf(w.plan), struck: w.struck.Load(), flying: w.flying.Load(),
+		undrained: w.undrained.count.Load() > 0, report: w.judge(), took: time.Since(w.began)}
+}
+
+func (w *world) run() {
 	w.start("one")
 	w.script()
 	w.quiet()
@@ -51,10 +54,7 @@ func (w *world) run() outcome {
 	for _, i := range w.instances {
 		<-i.done
 	}
-	out := outcome{rung: w.plan.rung, claim: claimOf(w.plan), struck: w.struck.Load(), flying: w.flying.Load(), undrained: w.undrained.count.Load() > 0,
-		report: w.judge(), took: time.Since(w.began)}
-	w.verdict(out)
-	return out
+	w.verdict(w.outcome())
 }
 
 func (w *world) running() (all []*instance) {

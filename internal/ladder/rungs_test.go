@@ -133,9 +133,9 @@ func restCalls(side string) []string {
 func events(side string) []string {
 	both := []string{"crash", "unload", "pause", "idle topics deleted"}
 	if side == west {
-		return append(both, "late adds", "kill -9", "restart", "join", "hand-over", "nothing")
+		return append(both, "late adds", "unclean seal", "kill -9", "restart", "join", "hand-over", "storm", "nothing")
 	}
-	return both
+	return append(both, "starved cursor", "storm")
 }
 
 func rungs() (all []rung) {

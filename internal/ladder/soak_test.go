@@ -41,7 +41,7 @@ func TestSoak(t *testing.T) {
 		for until := time.Now().Add(30 * time.Second); ctx.Err() == nil && time.Now().Before(until); seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Cleanup(func() { s.sum.ended(t.Failed(), seed) })
-				s.sum.add(run(t, seed))
+				run(t, seed, func(_ *world, out outcome) { s.sum.add(out) })
 			})
 		}
 		s.measure()
