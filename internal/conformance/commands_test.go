@@ -74,10 +74,23 @@ func producer(topic string, id uint64, name string) *pulsarpb.BaseCommand {
 	return &pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_PRODUCER.Enum(), Producer: p}
 }
 
+// open asks again as long as the topic is on its way from one broker to another.
+func (w *Wire) open(topic string, cmd *pulsarpb.BaseCommand) (answer *pulsarpb.BaseCommand) {
+	w.t.Helper()
+	w.t.Eventually("opening "+topic, func() error {
+		if answer = w.Ask(cmd); answer.GetError().GetError() == pulsarpb.ServerError_ServiceNotReady {
+			w.LookUp(topic, false)
+			return fmt.Errorf("%v", answer)
+		}
+		return nil
+	})
+	return answer
+}
+
 // Produce opens a producer.
 func (w *Wire) Produce(topic string, id uint64, name string) *pulsarpb.CommandProducerSuccess {
 	w.t.Helper()
-	answer := w.Ask(producer(topic, id, name))
+	answer := w.open(topic, producer(topic, id, name))
 	if answer.GetProducerSuccess() == nil {
 		w.t.Fatalf("PRODUCER on %s: %v", topic, answer)
 	}
@@ -122,7 +135,7 @@ func named(consumer string) func(*pulsarpb.CommandSubscribe) {
 // Subscribe opens a consumer.
 func (w *Wire) Subscribe(topic string, id uint64, sub string, typ pulsarpb.CommandSubscribe_SubType, edits ...func(*pulsarpb.CommandSubscribe)) {
 	w.t.Helper()
-	if answer := w.Ask(subscribe(topic, id, sub, typ, edits...)); answer.GetSuccess() == nil {
+	if answer := w.open(topic, subscribe(topic, id, sub, typ, edits...)); answer.GetSuccess() == nil {
 		w.t.Fatalf("SUBSCRIBE on %s: %v", topic, answer)
 	}
 }

@@ -95,7 +95,7 @@ func (w *realWorld) start(r *real, need Need, secret []byte) (err error) {
 
 func tokenSettings(secret []byte, admin string) []string {
 	return []string{
-		"authenticationEnabled=true", "authorizationEnabled=true", "superUserRoles=admin", "authenticationRefreshCheckSeconds=2",
+		"authenticationEnabled=true", "authorizationEnabled=true", "superUserRoles=admin", "authenticationRefreshCheckSeconds=10",
 		"authenticationProviders=org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
 		"tokenSecretKey=data:;base64," + base64.StdEncoding.EncodeToString(secret),
 		"brokerClientAuthenticationPlugin=org.apache.pulsar.client.impl.auth.AuthenticationToken",

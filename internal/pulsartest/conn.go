@@ -39,6 +39,7 @@ type conn struct {
 	consumers map[uint64]*consumer
 	streams   map[uint64]stream // STREAM registrations
 	probes    []func(alive bool)
+	probed    int // tells the timer of an answered probe from a later one's
 }
 
 func newConn(b *Broker, nc net.Conn, number int) *conn {
@@ -113,8 +114,10 @@ func (c *conn) probe(done func(alive bool)) {
 	c.probes = append(c.probes, done)
 	c.send(ping())
 	if len(c.probes) == 1 {
+		c.probed++
+		turn := c.probed
 		c.broker.cluster.core.after(probeTime, func() {
-			if len(c.probes) > 0 {
+			if c.probed == turn && len(c.probes) > 0 {
 				c.cut()
 			}
 		})
