@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobridge/geobridge/e2e/restadmin"
 	"github.com/geobridge/geobridge/e2e/rig"
 	"github.com/geobridge/geobridge/e2e/witness"
 )
@@ -60,7 +61,11 @@ func (r *real) world(t *testing.T, need Need, secret []byte) *realWorld {
 		r.worlds[need] = w
 	}
 	r.mu.Unlock()
-	w.once.Do(func() { w.err = w.start(r, need, secret) })
+	w.once.Do(func() {
+		if w.err = w.start(r, need, secret); w.err == nil {
+			w.err = w.settled()
+		}
+	})
 	if w.err != nil {
 		t.Fatal(w.err)
 	}
@@ -91,6 +96,23 @@ func (w *realWorld) start(r *real, need Need, secret []byte) (err error) {
 		}
 	}
 	return w.single.Start(ctx)
+}
+
+// settled waits for the tenant of all scenarios, which a standalone makes a little after it
+// says that it is healthy.
+func (w *realWorld) settled() error {
+	rest := restadmin.New(w.Admin(0))
+	if w.single != nil {
+		rest.Token = w.single.Token
+	}
+	deadline := time.Now().Add(w.Patience())
+	for {
+		err := rest.Do(context.Background(), "GET", "tenants/public", nil, nil)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		<-time.After(100 * time.Millisecond)
+	}
 }
 
 func tokenSettings(secret []byte, admin string) []string {
