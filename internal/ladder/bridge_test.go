@@ -23,6 +23,7 @@ type instance struct {
 	name   string
 	line   *line
 	board  *status.Board
+	series *prometheus.Registry
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // of Run, once done
@@ -45,7 +46,7 @@ shutdown_timeout: 10s
 // start runs an instance. A name that ran before is the same process started again.
 func (w *world) start(name string) *instance {
 	w.t.Helper()
-	i := &instance{w: w, name: name, line: &line{w: w, conns: map[*tracked]struct{}{}}, done: make(chan struct{})}
+	i := &instance{w: w, name: name, line: &line{w: w, conns: map[*tracked]struct{}{}}, done: make(chan struct{}), series: prometheus.NewRegistry()}
 	text := fmt.Sprintf(configText, name, w.east().url(), w.east().admin(), w.west().url(), w.west().admin(), subscription,
 		w.plan.split, topicName, topicName)
 	cfg, errs := config.Parse("ladder.yaml", []byte(text), nil)
@@ -57,7 +58,7 @@ func (w *world) start(name string) *instance {
 	i.board, err = bridge.NewBoard(cfg, pair, "ladder")
 	w.must(err)
 	b, err := bridge.New(cfg, bridge.Options{
-		Pair: pair, Board: i.board, Registerer: prometheus.NewRegistry(), Logger: slog.New(logTo{w, name}), Dial: i.line.dial,
+		Pair: pair, Board: i.board, Registerer: i.series, Logger: slog.New(logTo{w, name}), Dial: i.line.dial,
 	})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -69,6 +70,21 @@ func (w *world) start(name string) *instance {
 	w.instances = append(w.instances, i)
 	w.note("instance %s starts", name)
 	return i
+}
+
+// avoided is how many messages recoveries found stored already, and did not send
+// again.
+func (i *instance) avoided() (n float64) {
+	all, err := i.series.Gather()
+	i.w.must(err)
+	for _, f := range all {
+		if f.GetName() == "geobridge_duplicates_avoided_total" {
+			for _, m := range f.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
 }
 
 // stop is SIGTERM, and waits for the end.

@@ -10,8 +10,13 @@
 // publisher of the test writes. The fault strikes at a match that the seed
 // chooses while sends have no receipt. Then all is quiet, some more is published,
 // and when everything has come, what the target holds is judged: nothing lost,
-// each key in order along the segments that it passed, and nothing doubled but
-// what claims_test.go allows the fault to double.
+// each key in order along the segments that it passed, and nothing doubled: a
+// weaker claim would need a row, with its reason, in claims_test.go.
+//
+// A dropped SEND or MESSAGE takes with it what follows on its producer or consumer,
+// and so does a refused SEND: no frame is lost from the middle of a connection, and
+// a broker that refuses one send accepts none after it. What a lost command needs to
+// be noticed by is a time-out or stall_timeout, and the run waits for that.
 //
 // Fake time leaves the order of what happens at the same moment to the scheduler,
 // so a seed repeats the plan to the letter, and what comes of it nearly always.

@@ -17,6 +17,7 @@ type outcome struct {
 	claim          claim
 	struck, flying bool
 	undrained      bool
+	avoided        float64 // messages that recoveries found stored
 	report         keyorder.Report
 	took           time.Duration // of fake time
 }
@@ -33,7 +34,11 @@ func run(t *testing.T, seed uint64, after func(*world, outcome)) {
 }
 
 func (w *world) outcome() outcome {
-	return outcome{rung: w.plan.rung, claim: claimOf(w.plan), struck: w.struck.Load(), flying: w.flying.Load(),
+	avoided := 0.0
+	for _, i := range w.instances {
+		avoided += i.avoided()
+	}
+	return outcome{avoided: avoided, rung: w.plan.rung, claim: claimOf(w.plan), struck: w.struck.Load(), flying: w.flying.Load(),
 		undrained: w.undrained.count.Load() > 0, report: w.judge(), took: time.Since(w.began)}
 }
 

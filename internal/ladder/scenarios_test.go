@@ -44,8 +44,12 @@ func scenarios() []scenario {
 			says: "no progress for 45s: the source has a backlog of"},
 		{name: "a broker forgets the producer", side: west, what: afterTheBarrier(), n: 1000,
 			says: "gives no receipt"},
-		{name: "the receipt of a barrier is lost", side: west, what: sent1(pulsarpb.BaseCommand_SEND_RECEIPT), n: 1,
-			never: "no progress"},
+		{name: "the receipt of the genesis is lost", side: west, what: sent1(pulsarpb.BaseCommand_SEND_RECEIPT), n: 1,
+			says: "write the genesis", never: "no progress"},
+		{name: "the receipt of a barrier is lost", side: west, what: barrierReceipt(segment), n: 1,
+			says: "barrier on segment", never: "no progress"},
+		{name: "the receipt of the checkpoint's barrier is lost", side: west, what: barrierReceipt(recordTopic), n: 1,
+			says: "barrier on persistent", never: "no progress"},
 		{name: "nothing answers what the checkpoint topic still has", side: west, what: received1(pulsarpb.BaseCommand_CONSUMER_STATS, recordTopic), n: 50,
 			never: "no progress"},
 		{name: "the reader of the checkpoint topic is given nothing", side: west, what: received1(pulsarpb.BaseCommand_FLOW, recordTopic), n: 1,
@@ -63,6 +67,17 @@ func afterTheBarrier() func(pulsartest.Command) bool {
 			lost = stream(c)
 		}
 		return c.Type == pulsarpb.BaseCommand_SEND && stream(c) == lost
+	}
+}
+
+// barrierReceipt matches the answer to the first barrier on a topic.
+func barrierReceipt(topic string) func(pulsartest.Command) bool {
+	barrier := handle{}
+	return func(c pulsartest.Command) bool {
+		if c.Type == pulsarpb.BaseCommand_SEND && c.Send.Marker && strings.HasPrefix(c.Topic, topic) {
+			barrier = stream(c)
+		}
+		return c.Type == pulsarpb.BaseCommand_SEND_RECEIPT && stream(c) == barrier
 	}
 }
 
