@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -99,7 +100,7 @@ func (s *session) parkEntry(ctx context.Context, w *writer, p poison) (*writer, 
 	pieces := (len(body) + pieceSize - 1) / pieceSize
 	for i := range pieces {
 		piece := body[i*pieceSize : min((i+1)*pieceSize, len(body))]
-		key := fmt.Sprintf("parked/%s/%d", id, i)
+		key := parkedKey(id, i)
 		err := w.append(ctx, key, piece,
 			property("reason", p.reason), property("mapping", env.Mapping), property("lane", s.lane.name),
 			property("entry", p.entry.pos.String()), property("identity", string(id)),
@@ -111,6 +112,22 @@ func (s *session) parkEntry(ctx context.Context, w *writer, p poison) (*writer, 
 		}
 	}
 	return w, nil
+}
+
+const parkedPrefix = "parked/"
+
+func parkedKey(id []byte, piece int) string { return fmt.Sprintf("%s%s/%d", parkedPrefix, id, piece) }
+
+// ParkedIdentity reads what a key of the parking topic says is parked; false: the
+// key is of something else.
+func ParkedIdentity(key string) (Identity, bool) {
+	rest, ok := strings.CutPrefix(key, parkedPrefix)
+	end := strings.LastIndexByte(rest, '/')
+	if !ok || end < 0 {
+		return Identity{}, false
+	}
+	id, err := ParseIdentity([]byte(rest[:end]))
+	return id, err == nil
 }
 
 // parkedBody is the entry as stored: metadata, then payload. Of a batch of which
