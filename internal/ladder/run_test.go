@@ -181,7 +181,7 @@ func (w *world) relayout(s *side) {
 	active := s.layout().Active()
 	i := rng.IntN(len(active))
 	var err error
-	what := ""
+	var what string
 	switch n := rng.IntN(3); {
 	case n == 0 && i+1 < len(active) || len(active) > 5:
 		i = min(i, len(active)-2)

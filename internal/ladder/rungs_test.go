@@ -45,10 +45,10 @@ type rung struct {
 }
 
 func (r rung) String() string {
-	switch {
-	case r.fault == event:
+	switch r.fault {
+	case event:
 		return r.side + " " + r.point
-	case r.fault == refuse:
+	case refuse:
 		return fmt.Sprintf("%s %s error %s", r.side, r.point, r.code)
 	}
 	return fmt.Sprintf("%s %s %s", r.side, r.point, r.fault)

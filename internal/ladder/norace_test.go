@@ -1,0 +1,6 @@
+//go:build !race
+
+package ladder
+
+// everyNth rung is climbed by default: all.
+const everyNth = 1
