@@ -70,11 +70,11 @@ func New(cfg *config.Config, o Options) (*Bridge, error) {
 
 func (b *Bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *replicate.Mapping {
 	source, target := b.side(m.From), b.side(m.To)
-	checkpoint := replicate.CheckpointTopic(b.stateNamespace(m.To.Topic), b.cfg.Group)
+	checkpoint := replicate.CheckpointTopic(StateNamespace(b.cfg, m.To.Topic), b.cfg.Group)
 	env := &replicate.Env{
 		Mapping: m.Name, Subscription: m.Subscription, Instance: b.cfg.Instance,
 		Source: source, Target: target, CheckpointTopic: checkpoint,
-		ParkingTopic: replicate.ParkingTopic(b.stateNamespace(m.From.Topic), b.cfg.Group),
+		ParkingTopic: replicate.ParkingTopic(StateNamespace(b.cfg, m.From.Topic), b.cfg.Group),
 		Rules: replicate.Rules{
 			SourceCluster: source.Cluster, TargetCluster: target.Cluster,
 			SplitMessages: m.Split == config.SplitMessage, OriginalProducer: m.ProducerName == config.ProducerOriginal,
@@ -95,14 +95,6 @@ func (b *Bridge) side(e config.Endpoint) replicate.Side {
 	})
 	b.caches = append(b.caches, cache)
 	return replicate.Side{Key: cl.Key, Cluster: cl.ClusterName, Topic: e.Topic, Client: cl.client, Admin: adminAdapter{cl.admin}, Layout: cache}
-}
-
-// stateNamespace is where geobridge's own topics live.
-func (b *Bridge) stateNamespace(topic string) string {
-	if b.cfg.State.Namespace != "" {
-		return b.cfg.State.Namespace
-	}
-	return replicate.NamespaceOf(topic)
 }
 
 func (b *Bridge) recordsOf(cluster, topic string) *replicate.Records {
