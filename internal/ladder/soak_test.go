@@ -95,6 +95,9 @@ func (s *soak) cycle(ctx context.Context) {
 func (s *soak) fault() {
 	w, all := s.world, rungs()
 	r := all[w.plan.rng.IntN(len(all))]
+	if r.point == "storm" || r.point == "nothing" {
+		return // that is what goes on here, or not
+	}
 	s.faults++
 	if r.fault != event {
 		w.plan.held = min(w.plan.held, time.Second)
