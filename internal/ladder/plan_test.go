@@ -18,6 +18,7 @@ type plan struct {
 
 	segments [2]int // at the start: of the source, of the target
 	brokers  [2]int
+	dedup    bool // the target deduplicates
 	prunes   bool // at the target: else it keeps everything
 	failover time.Duration
 	split    string
@@ -52,6 +53,7 @@ func newPlan(seed uint64) plan {
 	p.held = pick(rng, 50*time.Millisecond, time.Second, 8*time.Second, 90*time.Second)
 	p.behind = 1 + rng.IntN(3)
 	p.still = rng.IntN(2) == 0
+	p.dedup = rng.IntN(6) == 0
 	p.joins = p.rung.atStart() || rng.IntN(5) == 0
 	if p.rung.seldom() {
 		p.land = slowest()
@@ -110,6 +112,6 @@ func (r rung) loosesBrokers() bool {
 
 func (p plan) String() string {
 	return fmt.Sprintf("rung %q, segments %v, brokers %v, prunes %v, failover %v, split %s, %d messages from %v, lands in %v, holds records %v, "+
-		"survive %d%%, skip %d, delay %v, behind %d, still %v, joins %v", p.rung, p.segments, p.brokers, p.prunes, p.failover, p.split, p.messages, p.firstAt,
-		p.land, p.holdRec, p.survive, p.skip, p.held, p.behind, p.still, p.joins)
+		"survive %d%%, skip %d, delay %v, behind %d, still %v, dedup %v, joins %v", p.rung, p.segments, p.brokers, p.prunes, p.failover, p.split, p.messages, p.firstAt,
+		p.land, p.holdRec, p.survive, p.skip, p.held, p.behind, p.still, p.dedup, p.joins)
 }

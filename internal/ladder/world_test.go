@@ -83,7 +83,7 @@ func (w *world) newSide(name string, brokers, segments int) *side {
 	s := &side{w: w, name: name}
 	s.injector = newInjector(s)
 	o := pulsartest.Options{Cluster: name, FailoverDelay: w.plan.failover, Hook: s.injector.judge, Survive: s.survive,
-		Retention: name == west && !w.plan.prunes}
+		Retention: name == west && !w.plan.prunes, Deduplication: name == west && w.plan.dedup}
 	for i := range brokers {
 		o.Brokers = append(o.Brokers, fmt.Sprintf("%s%d:6650", name, i))
 	}
