@@ -34,6 +34,7 @@ func importTable() map[string][]string {
 		"internal/bridge": {"config", "reroute", "layoutcache", "replicate", "internal/pulsar", "internal/admin",
 			"internal/status"}, // and nothing of the embedded cluster
 		"internal/keyorder": {},
+		"internal/verify":   append([]string{"reroute", "replicate", "internal/pulsar"}, wire...),
 		"internal/demo": append([]string{"config", "reroute", "replicate", "internal/bridge", "internal/status", "internal/pulsar",
 			"internal/pulsartest", "internal/keyorder"}, wire...),
 		"internal/ladder": append([]string{"config", "reroute", "replicate", "internal/bridge", "internal/status", "internal/pulsar",

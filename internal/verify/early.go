@@ -1,0 +1,48 @@
+package verify
+
+// targetDigest adds up what one target segment holds.
+//
+// A keyless message counts at the source from where all of its lane does (see
+// bounds), which the target learns late. Those that may come before are kept
+// until the end; should they be too many, all count, and the range is narrowed.
+type targetDigest struct {
+	digests
+	bounds *bounds
+	early  []early
+	over   bool
+}
+
+// early is a keyless message that may not count.
+type early struct {
+	ident
+	n   int
+	sum sum
+}
+
+// mostEarly is how many a segment keeps.
+const mostEarly = 1 << 16
+
+func (t *targetDigest) add(m *message) {
+	if m.rng == keyless && !t.over && !t.bounds.counts(m.ident) {
+		if len(t.early) < mostEarly {
+			t.early = append(t.early, early{m.ident, m.n, m.sum})
+			return
+		}
+		t.over = true
+	}
+	t.digests.add(m)
+}
+
+// finish takes up what counts after all, once all of the target is read, and
+// tells how many messages do not.
+func (t *targetDigest) finish() (left int64) {
+	for _, e := range t.early {
+		if t.over || t.bounds.counts(e.ident) {
+			t.digests.add(&message{ident: e.ident, n: e.n, rng: keyless, sum: e.sum})
+		} else {
+			left += int64(e.n)
+		}
+	}
+	t.early = nil
+	return left
+}

@@ -1,0 +1,287 @@
+package verify
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/replicate"
+)
+
+// errGone: what is read went away, so the layout is another one now.
+var errGone = errors.New("it was deleted while it was read")
+
+const (
+	// endPoll is how long a reader waits for an entry before it asks for the end.
+	endPoll = 20 * time.Millisecond
+	// attempts is how often in a row a reader opens again without getting anything.
+	attempts = 6
+
+	leastPermits, mostPermits = 16, 4096
+	closeTimeout              = 5 * time.Second
+)
+
+// reader reads a segment or a regular topic from its earliest entry up to an end
+// that is fixed when it opens, and leaves nothing behind: its subscription is
+// not durable. A lost connection is made again.
+type reader struct {
+	client    *pulsar.Client
+	topic     string
+	compacted bool
+	window    int // bytes that may be under way
+	start     replicate.Position
+
+	consumer *pulsar.Consumer
+	events   *readerEvents
+	permits  int // given and not used
+	size     int // bytes of a message, the largest of late
+
+	total   int64 // entries when it was opened, markers included
+	read    int64
+	seen    replicate.Position
+	pending *pulsar.Message
+}
+
+// openReader asks for the end, too.
+func openReader(ctx context.Context, client *pulsar.Client, topic string, window int, compacted bool) (*reader, error) {
+	return openReaderAt(ctx, pulsar.Earliest(), client, topic, window, compacted)
+}
+
+// openReaderAt starts at an entry that is there.
+func openReaderAt(ctx context.Context, start replicate.Position, client *pulsar.Client, topic string, window int, compacted bool) (*reader, error) {
+	r := &reader{client: client, topic: topic, window: window, compacted: compacted, start: start, seen: before(), size: window / leastPermits}
+	if err := r.retry(ctx, func() error { return r.open(ctx) }); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *reader) open(ctx context.Context) error {
+	start := r.start
+	if r.seen != before() {
+		start = r.seen // inclusive; what comes again is left out
+	}
+	events := &readerEvents{box: make(chan pulsar.Message, 2*mostPermits), done: make(chan error, 1)}
+	consumer, err := r.client.Subscribe(ctx, pulsar.SubscribeOptions{
+		Topic: r.topic, Subscription: "geobridge-verify-" + strings.ToLower(rand.Text()), ConsumerName: "geobridge",
+		Type: pulsar.Exclusive, Start: &start, ReadCompacted: r.compacted,
+	}, events)
+	if err != nil {
+		return err
+	}
+	if r.seen == before() {
+		stats, err := consumer.Stats(ctx)
+		if err != nil {
+			shut(consumer)
+			return err
+		}
+		r.total = stats.Backlog
+	}
+	r.consumer, r.events, r.permits = consumer, events, 0
+	return nil
+}
+
+// retry tries for a while what a lost connection or a moved topic may fail.
+func (r *reader) retry(ctx context.Context, try func() error) error {
+	wait := backoff.WithContext(backoff.WithMaxRetries(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxElapsedTime(0)), attempts-1), ctx)
+	return backoff.Retry(func() error {
+		err := try()
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, pulsar.ErrTopicNotFound):
+			return backoff.Permanent(fmt.Errorf("%w: %w", errGone, err))
+		case pulsar.RetryOf(err) == pulsar.RetryNever || pulsar.ClassOf(err) == pulsar.ClassAuth:
+			return backoff.Permanent(err)
+		}
+		return err
+	}, wait)
+}
+
+// peek waits for the first entry, and keeps it for next; false: there is none.
+func (r *reader) peek(ctx context.Context) (replicate.Position, bool, error) {
+	m, ok, err := r.next(ctx)
+	if !ok || err != nil {
+		return after(), false, err
+	}
+	r.pending = &m
+	return m.ID, true, nil
+}
+
+// next waits for an entry, which the caller releases; false: the end.
+func (r *reader) next(ctx context.Context) (m pulsar.Message, ok bool, err error) {
+	if r.pending != nil {
+		m, r.pending = *r.pending, nil
+		return m, true, nil
+	}
+	err = r.retry(ctx, func() error {
+		if r.consumer == nil {
+			if err := r.open(ctx); err != nil {
+				return err
+			}
+		}
+		m, ok, err = r.receive(ctx)
+		if err != nil {
+			shut(r.consumer)
+			r.consumer = nil
+		}
+		return err
+	})
+	return m, ok, err
+}
+
+func (r *reader) receive(ctx context.Context) (pulsar.Message, bool, error) {
+	for began := time.Now(); ; {
+		if r.read >= r.total {
+			// All that was there is read, whatever came since.
+			return pulsar.Message{}, false, nil
+		}
+		if err := r.refill(); err != nil {
+			return pulsar.Message{}, false, err
+		}
+		m, ok, err := r.events.next(ctx)
+		switch {
+		case err != nil:
+			return m, false, err
+		case ok && m.ID.Compare(r.seen) <= 0: // the inclusive start
+			r.used(&m)
+			m.Entry.Release()
+		case ok:
+			r.used(&m)
+			r.read, r.seen = r.read+1, m.ID
+			return m, true, nil
+		default:
+			if end, err := r.atEnd(ctx); err != nil || end {
+				return m, false, err
+			}
+			if time.Since(began) > r.client.OperationTimeout() {
+				return m, false, fmt.Errorf("%s: there is more, and nothing is delivered", r.topic)
+			}
+		}
+	}
+}
+
+func (r *reader) used(m *pulsar.Message) {
+	n := max(m.Info.NumMessages, 1)
+	r.permits -= n
+	each := max(m.Entry.Size()/n, 1)
+	r.size = max(each, r.size-(r.size-each)/16-1)
+}
+
+// refill permits what fits the window.
+func (r *reader) refill() error {
+	goal := min(max(r.window/r.size, leastPermits), mostPermits)
+	missing := goal - r.permits
+	if missing*2 < goal {
+		return nil
+	}
+	r.permits += missing
+	return r.consumer.Flow(uint32(missing))
+}
+
+// atEnd asks whether there is more. A reader is at the end if it acknowledged all
+// that it was given, and has no backlog (facts P24).
+func (r *reader) atEnd(ctx context.Context) (bool, error) {
+	if r.seen != before() {
+		acked := make(chan error, 1)
+		r.consumer.AckCumulative(r.seen, func(err error) { acked <- err })
+		select {
+		case err := <-acked:
+			// Refused where the broker has passed markers beyond it already.
+			if err != nil && !errors.As(err, new(*pulsar.ServerError)) {
+				return false, err
+			}
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	stats, err := r.consumer.Stats(ctx)
+	return err == nil && stats.Backlog == 0 && len(r.events.box) == 0, err
+}
+
+// close ends the reader.
+func (r *reader) close() {
+	if r.pending != nil {
+		r.pending.Entry.Release()
+		r.pending = nil
+	}
+	shut(r.consumer)
+	if r.events == nil {
+		return
+	}
+	for {
+		select {
+		case m := <-r.events.box:
+			m.Entry.Release()
+		default:
+			return
+		}
+	}
+}
+
+func shut(c *pulsar.Consumer) {
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = c.Close(ctx) // dead either way
+}
+
+// readerEvents hands entries to a channel that its permits cannot overfill.
+type readerEvents struct {
+	box  chan pulsar.Message
+	done chan error
+}
+
+// next waits for an entry for endPoll.
+func (e *readerEvents) next(ctx context.Context) (m pulsar.Message, ok bool, err error) {
+	select {
+	case m = <-e.box:
+		return m, true, nil
+	default:
+	}
+	late := time.NewTimer(endPoll)
+	defer late.Stop()
+	select {
+	case m = <-e.box:
+		return m, true, nil
+	case err := <-e.done:
+		return m, false, err
+	case <-late.C:
+		return m, false, nil
+	case <-ctx.Done():
+		return m, false, ctx.Err()
+	}
+}
+
+// Message implements pulsar.ConsumerHandler.
+func (e *readerEvents) Message(m pulsar.Message) {
+	select {
+	case e.box <- m:
+	default: // the broker overdrew its permits: the reader opens again
+		m.Entry.Release()
+		e.Closed(fmt.Errorf("more than %d unread entries", cap(e.box)))
+	}
+}
+
+// ActiveChanged implements pulsar.ConsumerHandler.
+func (*readerEvents) ActiveChanged(bool) {}
+
+// EndOfTopic implements pulsar.ConsumerHandler: a hint that nobody needs.
+func (*readerEvents) EndOfTopic() {}
+
+// Closed implements pulsar.ConsumerHandler.
+func (e *readerEvents) Closed(err error) {
+	select {
+	case e.done <- err:
+	default:
+	}
+}
