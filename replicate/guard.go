@@ -26,12 +26,6 @@ type guard struct {
 	high map[TargetID]Position
 	// released are the sealed segments whose end the guard has reached.
 	released map[TargetID]bool
-
-	mu sync.Mutex
-	// buried are the lanes whose source segment left the layout. A segment may be
-	// pruned between a lane's last acknowledgement and its last record, which would
-	// list its targets for ever.
-	buried map[string]bool
 }
 
 type guardHold struct {
@@ -44,22 +38,8 @@ type guardHold struct {
 func newGuard(env *Env) *guard {
 	return &guard{
 		env: env, log: env.Log.With("guard", GuardName(env.Subscription)),
-		held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}, released: map[TargetID]bool{}, buried: map[string]bool{},
+		held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}, released: map[TargetID]bool{},
 	}
-}
-
-// bury tells that a lane's source segment is gone: nobody can ever recover the
-// lane, so what its record lists needs no evidence.
-func (g *guard) bury(lane string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.buried[lane] = true
-}
-
-func (g *guard) isBuried(lane string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.buried[lane]
 }
 
 // guardInterval is how often the guard is moved.
@@ -93,8 +73,9 @@ func (g *guard) move(ctx context.Context) {
 	reading, cancel := context.WithTimeout(ctx, guardInterval)
 	defer cancel()
 	low := map[TargetID]Position{}
-	err := g.env.Records.Each(reading, func(lane string, rec Record) {
-		if g.isBuried(lane) {
+	source := g.env.Source.Layout.Snapshot().Layout
+	err := g.env.Records.Each(reading, func(_ string, rec Record) {
+		if g.env.over(rec, source) {
 			return
 		}
 		for _, f := range rec.Floors {

@@ -98,6 +98,7 @@ func (m *Mapping) watchProtection(ctx context.Context) {
 		m.checkSource(ctx)
 		source.check(ctx, m.env)
 		m.checkTarget(ctx, target.check(ctx, m.env))
+		m.retire(ctx)
 		select {
 		case <-ctx.Done():
 			return

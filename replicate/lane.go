@@ -14,6 +14,7 @@ import (
 // is finished.
 type Lane struct {
 	env     *Env
+	id      LaneID
 	name    string // N(L)
 	topic   string // of the segment
 	segment *reroute.Segment
@@ -33,7 +34,7 @@ type Lane struct {
 func newLane(env *Env, seg *reroute.Segment) *Lane {
 	id := env.laneID(seg.ID, seg.CreatedAtMs)
 	return &Lane{
-		env: env, name: id.Name(), topic: seg.Topic(env.Source.Topic), segment: seg,
+		env: env, id: id, name: id.Name(), topic: seg.Topic(env.Source.Topic), segment: seg,
 		log:     env.Log.With("segment", seg.ID, "lane", id.Name()),
 		metrics: env.metrics, bad: noPosition(),
 		parentsDone: make(chan struct{}), sealed: make(chan struct{}),

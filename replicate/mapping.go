@@ -235,7 +235,6 @@ func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running
 		if s := snap.Layout.Segment(id.Segment); s == nil || s.CreatedAtMs != id.CreatedAtMs {
 			r.stop()
 			delete(all, id)
-			m.guard.bury(r.lane.name)
 		}
 	}
 	for _, s := range snap.Layout.Segments() {

@@ -44,6 +44,9 @@ type Record struct {
 	// Finished: the sealed source segment was read to its end and all of it is complete.
 	Finished bool    `json:"finished,omitempty"`
 	Floors   []Floor `json:"floors,omitempty"`
+	// Lane says whose record it is, since the key cannot be read backwards: when
+	// the segment has left the source, the record is dropped.
+	Lane *LaneID `json:"lane,omitempty"`
 }
 
 // Encode returns the record's stored form.

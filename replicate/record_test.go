@@ -21,6 +21,10 @@ func TestRecordForm(t *testing.T) {
 		}}, `{"v":1,"epoch":7,"frontier":"12:5","finished":true,"floors":[` +
 			`{"topic":"topic://public/default/t","segment":2,"created_at_ms":1700000000123,"pos":"9:1","fresh":true},` +
 			`{"topic":"topic://public/default/t","segment":3,"created_at_ms":4,"pos":"-1:-1"}]}`},
+		{Record{Epoch: 2, Frontier: Position{Ledger: 1, Entry: 2}, Lane: &LaneID{Subscription: "s", SourceCluster: "east",
+			SourceTopic: "topic://public/default/a", Segment: 3, CreatedAtMs: 4, TargetCluster: "west", TargetTopic: "topic://public/default/b"}},
+			`{"v":1,"epoch":2,"frontier":"1:2","lane":{"subscription":"s","source_cluster":"east","source_topic":"topic://public/default/a",` +
+				`"segment":3,"created_at_ms":4,"target_cluster":"west","target_topic":"topic://public/default/b"}}`},
 	} {
 		if got := string(row.rec.Encode()); got != row.want {
 			t.Errorf("got  %s\nwant %s", got, row.want)

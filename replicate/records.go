@@ -90,7 +90,7 @@ func (r *Records) read(ctx context.Context, healthy func()) error {
 			quiet = 0
 		default:
 			if quiet++; quiet >= deadReader {
-				return errStarved
+				return errors.Join(errStarved, nudge(ctx, r.client, r.topic))
 			}
 		}
 	}
@@ -117,7 +117,11 @@ func (r *Records) apply(v *recordView, msg pulsar.Message) {
 	defer r.mu.Unlock()
 	defer msg.Entry.Release()
 	v.seen = msg.ID
-	if isGenesis(key) {
+	if isGenesis(key) || key == nudgeKey {
+		return
+	}
+	if len(value) == 0 { // dropped
+		delete(v.records, key)
 		return
 	}
 	rec, err := DecodeRecord(value)

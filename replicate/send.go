@@ -239,6 +239,7 @@ func (s *session) writeRecord(rec Record) {
 		return // its loss is in the mailbox
 	}
 	s.lane.epoch.Store(rec.Epoch)
+	rec.Lane = &s.lane.id
 	s.wrote = time.Now()
 	md, err := keyed(s.lane.name, s.lane.name, c.next)
 	if err == nil {

@@ -1,0 +1,115 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/layoutcache"
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// left reports whether a segment has left a topic for good: it is not in the
+// layout, and the layout is younger than the segment. Ids rise with time, and no
+// leaf is ever pruned, so a layout that knows a higher id knew this one; in a
+// topic that was made again a lower id has a later creation time.
+func left(l *reroute.Layout, id TargetID) bool {
+	if s := l.Segment(id.Segment); s != nil && s.CreatedAtMs == id.CreatedAtMs {
+		return false
+	}
+	for _, s := range l.Segments() {
+		if s.ID > id.Segment || s.CreatedAtMs > id.CreatedAtMs {
+			return true
+		}
+	}
+	return false
+}
+
+// owns reports whether a lane is one of this mapping's, of whatever segment.
+func (e *Env) owns(id LaneID) bool { return e.laneID(id.Segment, id.CreatedAtMs) == id }
+
+func (l LaneID) source() TargetID { return TargetID{Segment: l.Segment, CreatedAtMs: l.CreatedAtMs} }
+
+// over reports whether a record is that of a lane of this mapping which can never
+// open again, since its segment has left the source. What it lists needs no
+// evidence.
+func (e *Env) over(rec Record, source *reroute.Layout) bool {
+	return rec.Lane != nil && e.owns(*rec.Lane) && source != nil && left(source, rec.Lane.source())
+}
+
+// retire drops the records of lanes that are over.
+func (m *Mapping) retire(ctx context.Context) {
+	snap := m.env.Source.Layout.Snapshot()
+	if snap.State != layoutcache.Live {
+		return
+	}
+	reading, cancel := context.WithTimeout(ctx, protectionInterval)
+	defer cancel()
+	over := map[string]Record{}
+	err := m.env.Records.Each(reading, func(lane string, rec Record) {
+		if m.env.over(rec, snap.Layout) {
+			over[lane] = rec
+		}
+	})
+	if err != nil {
+		m.env.Log.Debug("records not looked through", "error", err)
+		return
+	}
+	for lane, rec := range over {
+		switch err := m.drop(ctx, lane, *rec.Lane); {
+		case err == nil:
+			m.env.Log.Info("record dropped: its segment has left the source", "segment", rec.Lane.Segment, "lane", lane)
+		case errors.Is(err, pulsar.ErrProducerBusy):
+			m.env.Log.Debug("record not dropped: its lane lives", "segment", rec.Lane.Segment, "lane", lane)
+		case ctx.Err() == nil:
+			m.env.Log.Info("record not dropped, trying again", "segment", rec.Lane.Segment, "lane", lane, "error", err)
+		}
+	}
+}
+
+// drop takes the checkpoint topic as the lane, so that nothing that an earlier
+// holder has under way can land above, looks again, and writes an empty entry
+// under its key: readers forget the lane then, and compaction drops the key. A
+// lane that lives holds the name.
+func (m *Mapping) drop(ctx context.Context, lane string, id LaneID) error {
+	answers := make(chan error, 1)
+	answer := func(err error) {
+		select {
+		case answers <- err:
+		default:
+		}
+	}
+	env := m.env
+	c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, lane, sink{receipt: func(uint64, Position) { answer(nil) }, doubt: answer})
+	if err != nil {
+		return err
+	}
+	defer closeProducer(c.producer)
+	rec, err := env.Records.Find(ctx, lane, c.barrier)
+	if err != nil || rec == nil {
+		return err
+	}
+	now, err := layoutcache.Lookup(ctx, m.watcher, env.Source.Topic)
+	if err != nil {
+		return err
+	}
+	if now.Layout == nil || !left(now.Layout, id.source()) {
+		return fmt.Errorf("source segment %d is there again", id.Segment)
+	}
+	md, err := keyed(lane, lane, c.next)
+	if err == nil {
+		err = c.producer.Send(pulsar.Outgoing{Sequence: c.next, NumMessages: 1, Metadata: md})
+	}
+	if err != nil {
+		return err
+	}
+	late, cancel := context.WithTimeoutCause(ctx, env.Target.Client.OperationTimeout(), pulsar.ErrTimeout)
+	defer cancel()
+	select {
+	case err := <-answers:
+		return err
+	case <-late.Done():
+		return context.Cause(late)
+	}
+}
