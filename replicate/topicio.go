@@ -3,6 +3,7 @@ package replicate
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -165,10 +166,26 @@ func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key s
 				return err
 			}
 			if time.Since(began) > client.OperationTimeout() {
-				return fmt.Errorf("reading %s: %w", topic, errStarved)
+				return fmt.Errorf("reading %s: %w", topic, errors.Join(errStarved, nudge(ctx, client, topic)))
 			}
 		}
 	}
+}
+
+// nudgeKey is the key of an entry that says nothing.
+const nudgeKey = "nudge"
+
+// nudge appends an entry that every reader is given. Where the last entries below
+// a compaction's horizon are barriers, a compacted reader is never given them and
+// keeps a backlog; once it has acknowledged a later entry it has none. What comes
+// in order and is acknowledged hides nothing that was to come before.
+func nudge(ctx context.Context, client *pulsar.Client, topic string) error {
+	w, err := openWriter(ctx, client, topic, "")
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	return w.append(ctx, nudgeKey, []byte("{}"))
 }
 
 // readerEvents hands messages to a channel that its permits cannot overfill.

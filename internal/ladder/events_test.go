@@ -73,6 +73,17 @@ func (w *world) does(what string, s *side) {
 		inst.kill()
 		sleep(w.ctx, wait)
 		w.start("one")
+	case "kills in a row":
+		for range 6 {
+			w.burstInFlight()
+			w.running()[0].kill()
+			sleep(w.ctx, time.Duration(rng.IntN(3000))*time.Millisecond)
+			w.start("one")
+			for range rng.IntN(12) {
+				w.turn()
+				sleep(w.ctx, time.Duration(rng.IntN(400))*time.Millisecond)
+			}
+		}
 	case "restart":
 		inst.stop()
 		sleep(w.ctx, wait)

@@ -133,7 +133,7 @@ func restCalls(side string) []string {
 func events(side string) []string {
 	both := []string{"crash", "unload", "pause", "idle topics deleted"}
 	if side == west {
-		return append(both, "late adds", "unclean seal", "kill -9", "restart", "join", "hand-over", "storm", "nothing")
+		return append(both, "late adds", "unclean seal", "kill -9", "kills in a row", "restart", "join", "hand-over", "storm", "nothing")
 	}
 	return append(both, "starved cursor", "storm")
 }
