@@ -70,7 +70,13 @@ func (w *Wire) late() (receipted, refused []int) {
 // Read reads a segment from a position to its end, with a reader of its own: what is stored.
 func (t *T) Read(segment string, from *pulsarpb.MessageIdData) (texts []string) {
 	t.Helper()
-	w := t.At(segment)
+	return t.ReadAt(t.BrokerOf(segment), segment, from)
+}
+
+// ReadAt reads at a broker that is known to serve the segment.
+func (t *T) ReadAt(broker int, segment string, from *pulsarpb.MessageIdData) (texts []string) {
+	t.Helper()
+	w := t.Connect(broker)
 	defer w.Close()
 	w.Subscribe(segment, 1, fmt.Sprint("reader-", time.Now().UnixNano()), exclusive, fromPosition(from))
 	w.Flow(1, 1<<20)
