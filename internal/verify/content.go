@@ -35,11 +35,15 @@ const (
 	fieldHashMin         = 33
 	fieldHashMax         = 34
 
-	singleProperties = 1
-	singleEventTime  = 5
-	singleKeyB64     = 6
-	singleNullValue  = 9
-	singleNullKey    = 10
+	singleProperties   = 1
+	singlePartitionKey = 2
+	singlePayloadSize  = 3
+	singleEventTime    = 5
+	singleKeyB64       = 6
+	singleOrderingKey  = 7
+	singleSequenceID   = 8
+	singleNullValue    = 9
+	singleNullKey      = 10
 )
 
 // maxUncompressed bounds what a batch may unfold to, in bytes: what geobridge
@@ -108,6 +112,7 @@ func (o *opener) single(m *pulsar.Message) {
 	in, md := &m.Info, m.Entry.Metadata
 	s := outerFields(md)
 	s.key = reroute.Key{Key: in.PartitionKey, HasKey: in.HasPartitionKey, OrderingKey: in.OrderingKey, HasOrderingKey: in.HasOrderingKey}
+	s.keyB64 = s.keyB64 && s.key.HasKey // says nothing without, and does not survive a split
 	s.payload = m.Entry.Payload
 	keep := keepOfWhole
 	if !in.Encrypted && !in.Chunked {
@@ -128,46 +133,95 @@ func (o *opener) single(m *pulsar.Message) {
 // batch reads the messages of a batch; false: nobody can, here, and it is
 // compared as one.
 func (o *opener) batch(m *pulsar.Message) bool {
-	md := m.Entry.Metadata
-	b, err := frame.Open(&m.Info, md, m.Entry.Payload, maxUncompressed)
-	if err != nil {
-		o.keep(md, keepOfWhole)
-		o.messages = append(o.messages, shown{payload: m.Entry.Payload})
-		return false
+	in, md := &m.Info, m.Entry.Metadata
+	if !in.Encrypted && !in.Chunked && !in.Compacted {
+		plain, err := frame.Decompress(in, m.Entry.Payload, maxUncompressed)
+		if err == nil && o.divide(plain, in.NumMessages, outerFields(md)) {
+			o.keep(md, keepOfMessage)
+			return true
+		}
 	}
-	o.keep(md, keepOfMessage)
-	outer := outerFields(md)
-	for i := range b.Messages {
-		o.messages = append(o.messages, o.inBatch(outer, &b.Messages[i]))
-	}
-	return true
+	o.keep(md, keepOfWhole)
+	o.messages = append(o.messages[:0], shown{payload: m.Entry.Payload})
+	return false
 }
 
-// inBatch overlays the outer fields with the message's own, as Pulsar's client
-// does (frame.Batch.Single).
-func (o *opener) inBatch(s shown, m *frame.Message) shown {
-	s.key = reroute.Key{Key: m.Key, HasKey: m.HasKey, OrderingKey: m.OrderingKey, HasOrderingKey: m.HasOrderingKey}
-	s.payload, s.keyB64 = m.Payload, false
-	if m.HasSequenceID {
-		s.sequence = m.SequenceID
-	}
-	from := len(o.properties)
-	fields(m.Meta, func(f field) {
-		switch f.num {
-		case singleProperties:
-			o.property(f.val)
-		case singleEventTime:
-			s.event = f.n
-		case singleKeyB64:
-			s.keyB64 = f.n != 0
-		case singleNullValue:
-			s.nullValue = f.n != 0
-		case singleNullKey:
-			s.nullKey = f.n != 0
+// divide finds n messages in the plain payload of a batch. It takes what
+// frame.Open takes, in one pass and without memory of its own.
+func (o *opener) divide(plain []byte, n int, outer shown) bool {
+	for range n {
+		if len(plain) < 4 {
+			return false
 		}
-	})
+		size := uint64(binary.BigEndian.Uint32(plain))
+		plain = plain[4:]
+		if size > uint64(len(plain)) {
+			return false
+		}
+		o.messages = append(o.messages, outer)
+		s := &o.messages[len(o.messages)-1]
+		length, ok := o.overlay(s, plain[:size])
+		plain = plain[size:]
+		if !ok || length > uint64(len(plain)) {
+			return false
+		}
+		s.payload, plain = plain[:length:length], plain[length:]
+	}
+	return n > 0
+}
+
+// overlay overlays the outer fields with a message's own, as Pulsar's client does
+// (frame.Batch.Single), and tells the length of its payload.
+func (o *opener) overlay(s *shown, meta []byte) (length uint64, ok bool) {
+	s.keyB64 = false
+	from := len(o.properties)
+	for len(meta) > 0 {
+		// All known fields have tags of one byte: this is the hottest loop of all.
+		num, typ := meta[0]>>3, meta[0]&7
+		if meta[0] >= 0x80 || typ != byte(protowire.VarintType) && typ != byte(protowire.BytesType) {
+			f, good := next(meta)
+			if !good {
+				return 0, false
+			}
+			meta = meta[f.size:]
+			continue
+		}
+		n, size := uvarint(meta[1:])
+		if size == 0 {
+			return 0, false
+		}
+		meta = meta[1+size:]
+		var val []byte
+		if typ == byte(protowire.BytesType) {
+			if n > uint64(len(meta)) {
+				return 0, false
+			}
+			val, meta = meta[:n:n], meta[n:]
+		}
+		switch num {
+		case singleProperties:
+			o.property(val)
+		case singlePartitionKey:
+			s.key.Key, s.key.HasKey = val, true
+		case singlePayloadSize:
+			length, ok = n, true
+		case singleEventTime:
+			s.event = n
+		case singleKeyB64:
+			s.keyB64 = n != 0
+		case singleOrderingKey:
+			s.key.OrderingKey, s.key.HasOrderingKey = val, true
+		case singleSequenceID:
+			s.sequence = n
+		case singleNullValue:
+			s.nullValue = n != 0
+		case singleNullKey:
+			s.nullKey = n != 0
+		}
+	}
 	s.properties = o.properties[from:len(o.properties):len(o.properties)]
-	return s
+	s.keyB64 = s.keyB64 && s.key.HasKey
+	return length, ok
 }
 
 // keeper says which fields of the metadata stay as they are on the way.
@@ -235,7 +289,7 @@ func outerFields(md []byte) (s shown) {
 	return s
 }
 
-// append writes the message's own part so that no two write the same.
+// append writes the message's own part, but the payload, so that no two write the same.
 func (s *shown) append(dst []byte) []byte {
 	var flags byte
 	for i, set := range [...]bool{s.key.HasKey, s.key.HasOrderingKey, s.keyB64, s.nullValue, s.nullKey} {
@@ -249,7 +303,7 @@ func (s *shown) append(dst []byte) []byte {
 	for _, part := range [...][]byte{s.key.Key, s.key.OrderingKey, s.properties} {
 		dst = appendSized(dst, part)
 	}
-	return append(dst, s.payload...)
+	return dst
 }
 
 func appendSized(dst, b []byte) []byte {
@@ -264,23 +318,46 @@ type field struct {
 	size int
 }
 
+// next reads the first field of b. It is what reading a message costs most, hence
+// no second look at what is in one byte.
 func next(b []byte) (f field, ok bool) {
-	num, typ, tag := protowire.ConsumeTag(b)
-	if tag < 0 {
+	tag, n := uvarint(b)
+	if n == 0 {
 		return f, false
 	}
-	n := protowire.ConsumeFieldValue(num, typ, b[tag:])
-	if n < 0 {
-		return f, false
-	}
-	f = field{num: num, size: tag + n}
-	switch typ {
+	f.num = protowire.Number(tag >> 3)
+	switch typ := protowire.Type(tag & 7); typ {
 	case protowire.VarintType:
-		f.n, _ = protowire.ConsumeVarint(b[tag:])
+		v, m := uvarint(b[n:])
+		f.n, f.size = v, n+m
+		return f, m > 0
 	case protowire.BytesType:
-		f.val, _ = protowire.ConsumeBytes(b[tag:])
+		v, m := uvarint(b[n:])
+		from := n + m
+		if m == 0 || v > uint64(len(b)-from) {
+			return f, false
+		}
+		f.size = from + int(v)
+		f.val = b[from:f.size:f.size]
+		return f, true
+	default:
+		m := protowire.ConsumeFieldValue(f.num, typ, b[n:])
+		f.size = n + m
+		return f, m >= 0
 	}
-	return f, true
+}
+
+// uvarint is protowire.ConsumeVarint, quicker for one byte; 0 bytes: malformed.
+func uvarint(b []byte) (v uint64, n int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return longUvarint(b)
+}
+
+func longUvarint(b []byte) (v uint64, n int) {
+	v, n = protowire.ConsumeVarint(b)
+	return v, max(n, 0)
 }
 
 func fields(b []byte, f func(field)) {

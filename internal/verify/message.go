@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"hash/maphash"
 
@@ -51,14 +50,22 @@ type message struct {
 // digester makes messages of entries. It is not safe for concurrent use.
 type digester struct {
 	opener
-	seed  maphash.Seed
+	seeds seeds
 	buf   []byte
-	outer []byte
 }
 
-// newDigester: all of one comparison have the same seed.
-func newDigester(sourceCluster string, seed maphash.Seed) *digester {
-	return &digester{opener: *newOpener(sourceCluster), seed: seed}
+// seeds make the digests of one comparison: hashes that nobody outside of this
+// process can aim at, of 128 bits in all and 64 of the payload. Cryptographic ones
+// take longer than reading.
+type seeds [2]maphash.Seed
+
+func newSeeds() seeds { return seeds{maphash.MakeSeed(), maphash.MakeSeed()} }
+
+func (s *seeds) sum(b []byte) sum { return sum{maphash.Bytes(s[0], b), maphash.Bytes(s[1], b)} }
+
+// newDigester: all of one comparison have the same seeds.
+func newDigester(sourceCluster string, s seeds) *digester {
+	return &digester{opener: *newOpener(sourceCluster), seeds: s}
 }
 
 // origin says which messages of which source entry a stored entry holds.
@@ -76,9 +83,11 @@ func (d *digester) each(m *pulsar.Message, from origin, f func(*message)) {
 	if from.indices != nil && len(from.indices) != len(c.messages) {
 		c.whole = true // it is not what it says that it is
 	}
-	d.outer = d.appendOuter(d.outer[:0], from, &c)
-	common := sha256.Sum256(d.outer)
-	d.buf = append(d.buf[:0], common[:]...)
+	d.buf = d.appendOuter(d.buf[:0], from, &c)
+	common := d.seeds.sum(d.buf)
+	d.buf = binary.BigEndian.AppendUint64(d.buf[:0], common.hi)
+	d.buf = binary.BigEndian.AppendUint64(d.buf, common.lo)
+	head := len(d.buf)
 	out := message{ident: ident{lane: from.lane, pos: from.pos}, entry: &c}
 	for i := range c.messages {
 		s := &c.messages[i]
@@ -92,12 +101,11 @@ func (d *digester) each(m *pulsar.Message, from origin, f func(*message)) {
 		out.rng, out.hash, out.key = keyless, 0, 0
 		if !c.whole && s.key.HasKey && !s.nullKey {
 			out.hash = reroute.Key{Key: s.key.Key, HasKey: true}.Hash().Segment
-			out.rng, out.key = int(out.hash>>8), maphash.Bytes(d.seed, s.key.Key)
+			out.rng, out.key = int(out.hash>>8), maphash.Bytes(d.seeds[0], s.key.Key)
 		}
-		d.buf = binary.BigEndian.AppendUint32(d.buf[:len(common)], uint32(out.index))
-		d.buf = s.append(d.buf)
-		digest := sha256.Sum256(d.buf)
-		out.sum = sum{binary.BigEndian.Uint64(digest[:]), binary.BigEndian.Uint64(digest[8:])}
+		d.buf = s.append(binary.BigEndian.AppendUint32(d.buf[:head], uint32(out.index)))
+		d.buf = binary.BigEndian.AppendUint64(d.buf, maphash.Bytes(d.seeds[0], s.payload))
+		out.sum = d.seeds.sum(d.buf)
 		f(&out)
 	}
 }

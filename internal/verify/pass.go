@@ -200,7 +200,7 @@ func (c *comparison) readSources(ctx context.Context, group *errgroup.Group, p *
 	p.sources = make([]sourceSegment, len(p.source))
 	for i := range p.sources {
 		p.sources[i] = sourceSegment{rules: &c.rules, lanes: c.lanes, lane: int32(i), bounds: p.bounds,
-			digest: newDigester(c.Source.Cluster, c.seed), visit: v.source(i), found: v.found}
+			digest: newDigester(c.Source.Cluster, c.seeds), visit: v.source(i), found: v.found}
 		group.Go(func() error {
 			if err := c.readSource(ctx, p.source[i], &p.sources[i]); err != nil {
 				return fmt.Errorf("source %s, segment %d: %w", c.Source.Key, c.lanes.all[i].segment.ID, err)
@@ -220,7 +220,7 @@ func (c *comparison) readTargets(ctx context.Context, group *errgroup.Group, p *
 	}
 	for i, s := range segments {
 		p.targets[i] = targetSegment{cluster: c.Source.Cluster, lanes: c.lanes, index: i, segment: s.ID, bounds: p.bounds,
-			digest: newDigester(c.Source.Cluster, c.seed), visit: v.target(i), seen: map[int32]bool{}}
+			digest: newDigester(c.Source.Cluster, c.seeds), visit: v.target(i), seen: map[int32]bool{}}
 		group.Go(func() error {
 			for _, parent := range s.Parents {
 				if p.layout.Segment(parent) == nil {
@@ -257,15 +257,16 @@ func (c *comparison) readTarget(ctx context.Context, r *reader, t *targetSegment
 // readSource stops where nothing is said to be copied yet.
 func (c *comparison) readSource(ctx context.Context, r *reader, s *sourceSegment) error {
 	frontier := c.lanes.all[s.lane].frontier
-	for r.seen.Compare(frontier) < 0 || r.pending != nil {
+	for {
+		// Past the frontier, one more tells whether there is any but markers.
 		m, ok, err := r.next(ctx)
 		if err != nil || !ok {
 			return err
 		}
 		if m.ID.Compare(frontier) > 0 {
 			m.Entry.Release()
-			s.counts.InFlight++
-			break
+			s.counts.InFlight = max(r.total-r.read, 0) + 1
+			return nil
 		}
 		c.Progress.entry(m.Entry.Size())
 		err = s.take(ctx, &m)
@@ -274,6 +275,4 @@ func (c *comparison) readSource(ctx context.Context, r *reader, s *sourceSegment
 			return err
 		}
 	}
-	s.counts.InFlight += max(r.total-r.read, 0)
-	return nil
 }

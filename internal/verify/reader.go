@@ -121,6 +121,16 @@ func (r *reader) next(ctx context.Context) (m pulsar.Message, ok bool, err error
 		m, r.pending = *r.pending, nil
 		return m, true, nil
 	}
+	if r.consumer != nil {
+		if m, ok, err = r.receive(ctx); err == nil {
+			return m, ok, nil
+		}
+		shut(r.consumer)
+		r.consumer = nil
+		if ctx.Err() != nil {
+			return m, false, err
+		}
+	}
 	err = r.retry(ctx, func() error {
 		if r.consumer == nil {
 			if err := r.open(ctx); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"time"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
@@ -70,7 +69,7 @@ func Run(ctx context.Context, m Mapping, o Options) (*Report, error) {
 	}
 	began := time.Now()
 	for try := 1; ; try++ {
-		c := &comparison{Mapping: m, Options: o, seed: maphash.MakeSeed(), rules: replicate.Rules{
+		c := &comparison{Mapping: m, Options: o, seeds: newSeeds(), rules: replicate.Rules{
 			SourceCluster: m.Source.Cluster, TargetCluster: m.Target.Cluster, ForwardReplicated: m.ForwardReplicated,
 		}}
 		report, err := c.run(ctx)
@@ -89,7 +88,7 @@ type comparison struct {
 	Mapping
 	Options
 	rules replicate.Rules
-	seed  maphash.Seed
+	seeds seeds
 	lanes *lanes
 
 	report         Report

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -48,6 +49,7 @@ const (
 type world struct {
 	t     testing.TB
 	net   pulsartest.Network
+	tcp   map[string]string // addresses that loopback listens at, nil: all in memory
 	sides map[string]*pulsartest.Cluster
 	rest  []*http.Server
 	parts sync.WaitGroup
@@ -85,12 +87,29 @@ func (w *world) serve(name string, o pulsartest.Options) *pulsartest.Cluster {
 		old.Close()
 	}
 	w.sides[name] = c
-	broker, rest := w.net.Listen(name+":6650"), w.net.Listen(name+":8080")
+	broker, rest := w.listen(name+":6650"), w.listen(name+":8080")
 	w.parts.Go(func() { _ = c.Brokers()[0].Serve(broker) }) // until close
 	server := &http.Server{Handler: c.Admin()}
 	w.parts.Go(func() { _ = server.Serve(rest) })
 	w.rest = append(w.rest, server)
 	return c
+}
+
+func (w *world) listen(addr string) net.Listener {
+	if w.tcp == nil {
+		return w.net.Listen(addr)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	w.tcp[addr] = ln.Addr().String()
+	return ln
+}
+
+func (w *world) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if w.tcp == nil {
+		return w.net.Dial(ctx, network, addr)
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, w.tcp[addr])
 }
 
 func (w *world) close() {
@@ -115,7 +134,7 @@ func (w *world) must(err error) {
 
 func (w *world) client(name string) *pulsar.Client {
 	w.t.Helper()
-	c, err := pulsar.New(pulsar.Options{Cluster: name, ServiceURL: "pulsar://" + name + ":6650", Dial: w.net.Dial})
+	c, err := pulsar.New(pulsar.Options{Cluster: name, ServiceURL: "pulsar://" + name + ":6650", Dial: w.dial})
 	w.must(err)
 	w.clients = append(w.clients, c)
 	return c
@@ -170,7 +189,7 @@ func (w *world) bridging(split string) (stop func()) {
 	board, err := bridge.NewBoard(cfg, pair, "test")
 	w.must(err)
 	b, err := bridge.New(cfg, bridge.Options{Pair: pair, Board: board, Registerer: prometheus.NewRegistry(),
-		Logger: slog.New(slog.DiscardHandler), Dial: w.net.Dial})
+		Logger: slog.New(slog.DiscardHandler), Dial: w.dial})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
