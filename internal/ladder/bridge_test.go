@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,7 +38,7 @@ clusters:
   east: {service_url: "%s", admin_url: "http://%s", connect_timeout: 5s, operation_timeout: 5s}
   west: {service_url: "%s", admin_url: "http://%s", connect_timeout: 5s, operation_timeout: 5s}
 mappings:
-  - {name: orders, subscription: %s, split: %s, from: {cluster: east, topic: "%s"}, to: {cluster: west, topic: "%s"}}
+  - {name: orders, subscription: %s, split: %s, from: {cluster: east, topic: "%s"}, to: {cluster: west, topic: "%s"}%s}
 checkpoint_interval: 1s
 stall_timeout: 45s
 shutdown_timeout: 10s
@@ -48,7 +49,7 @@ func (w *world) start(name string) *instance {
 	w.t.Helper()
 	i := &instance{w: w, name: name, line: &line{w: w, conns: map[*tracked]struct{}{}}, done: make(chan struct{}), series: prometheus.NewRegistry()}
 	text := fmt.Sprintf(configText, name, w.east().url(), w.east().admin(), w.west().url(), w.west().admin(), subscription,
-		w.plan.split, topicName, topicName)
+		w.plan.split, topicName, topicName, w.options)
 	cfg, errs := config.Parse("ladder.yaml", []byte(text), nil)
 	if len(errs) > 0 {
 		w.fatalf("configuration: %v", errs)
@@ -74,13 +75,27 @@ func (w *world) start(name string) *instance {
 
 // avoided is how many messages recoveries found stored already, and did not send
 // again.
-func (i *instance) avoided() (n float64) {
+func (i *instance) avoided() float64 { return i.count("duplicates_avoided_total") }
+
+// protected is what geobridge says about it.
+func (i *instance) protected(what string) bool { return i.count("protected", what) == 1 }
+
+// count is the sum of a counter's series, or of a gauge's; of those with the label
+// value only, if there is one.
+func (i *instance) count(name string, value ...string) (n float64) {
 	all, err := i.series.Gather()
 	i.w.must(err)
 	for _, f := range all {
-		if f.GetName() == "geobridge_duplicates_avoided_total" {
+		if f.GetName() == "geobridge_"+name {
 			for _, m := range f.GetMetric() {
-				n += m.GetCounter().GetValue()
+				wanted := len(value) == 0
+				for _, l := range m.GetLabel() {
+					wanted = wanted || slices.Contains(value, l.GetValue())
+				}
+				if !wanted {
+					continue
+				}
+				n += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}

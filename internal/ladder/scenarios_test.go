@@ -114,7 +114,7 @@ func TestScenarios(t *testing.T) {
 func bare() plan {
 	p := newPlan(uint64(len(rungs()) - 1))
 	p.segments, p.brokers, p.prunes, p.land, p.holdRec = [2]int{1, 1}, [2]int{1, 1}, false, [2]time.Duration{time.Millisecond, time.Millisecond}, false
-	p.split = "bucket"
+	p.split, p.failover, p.dedup = "bucket", time.Second, false
 	return p
 }
 

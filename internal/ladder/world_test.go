@@ -43,6 +43,7 @@ type world struct {
 	slow      context.Context // ends when the target's storage becomes quick
 	calm      context.CancelFunc
 
+	options   string // more of the mapping's configuration
 	instances []*instance
 	real      bool // time is
 
