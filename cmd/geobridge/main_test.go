@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -24,7 +25,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "freeport": freePort, "get": get},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "freeport": freePort, "get": get, "put": put, "equal": equal},
 	})
 }
 
@@ -77,4 +78,28 @@ func fetch(url string) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("%d %s", resp.StatusCode, body)
+}
+
+// put URL sends an empty PUT, which must do.
+func put(ts *testscript.TestScript, _ bool, args []string) {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPut, args[0], nil)
+	ts.Check(err)
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent {
+		ts.Fatalf("PUT %s: %s", args[0], resp.Status)
+	}
+}
+
+// equal COMMAND... repeats a comparison until there is something to compare, and wants 0.
+func equal(ts *testscript.TestScript, neg bool, args []string) {
+	deadline := time.Now().Add(20 * time.Second)
+	for ts.Exec(args[0], args[1:]...) != nil {
+		if !strings.Contains(ts.ReadFile("stdout"), "NOTHING COMPARED") || time.Now().After(deadline) {
+			code(ts, neg, append([]string{"0"}, args...))
+			return
+		}
+		time.Sleep(20 * time.Millisecond) // between runs of another process
+	}
 }
