@@ -252,7 +252,6 @@ func (w *world) settle(when string) {
 }
 
 func (w *world) boards() string {
-	w.dumpRecords()
 	out := ""
 	for _, i := range w.running() {
 		b, err := json.MarshalIndent(i.board.Report(), "", " ")
