@@ -20,10 +20,20 @@ type Cut struct {
 	pairs  map[*pair]struct{}
 	closed bool
 	refuse bool
-	stall  chan struct{} // closed when bytes flow; replaced by Stall
-	bytes  atomic.Int64  // carried so far, both ways
+	stall  [2]chan struct{} // by Way: closed when bytes flow; replaced by Stall
+	fuse   [2]int           // by Way: bytes until all connections end; 0: none is lit
+	bytes  atomic.Int64     // carried so far, both ways
 	parts  sync.WaitGroup
 }
+
+// Way is a direction through a Cut.
+type Way int
+
+// The ways: what the client sends, and what it is sent.
+const (
+	Up Way = iota
+	Down
+)
 
 // pair is one connection and its other half towards the target.
 type pair struct {
@@ -40,7 +50,7 @@ func NewCut(target string) (*Cut, error) {
 	}
 	flowing := make(chan struct{})
 	close(flowing)
-	c := &Cut{target: target, listener: listener, pairs: map[*pair]struct{}{}, stall: flowing}
+	c := &Cut{target: target, listener: listener, pairs: map[*pair]struct{}{}, stall: [2]chan struct{}{flowing, flowing}}
 	c.parts.Go(c.accept)
 	return c, nil
 }
@@ -80,15 +90,21 @@ func (c *Cut) Refuse(refuse bool) {
 	c.refuse = refuse
 }
 
-// Stall swallows what connections carry from now on: they stay open and mute,
-// new ones are accepted and mute. Heal lets the bytes flow that were held up.
-func (c *Cut) Stall() {
+// Stall holds up what connections carry from now on, in the given ways or, with
+// none, in both: they stay open and mute, new ones are accepted and mute. Heal
+// lets the bytes flow that were held up; what Sever ends before is lost.
+func (c *Cut) Stall(ways ...Way) {
+	if len(ways) == 0 {
+		ways = []Way{Up, Down}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	select {
-	case <-c.stall:
-		c.stall = make(chan struct{})
-	default:
+	for _, way := range ways {
+		select {
+		case <-c.stall[way]:
+			c.stall[way] = make(chan struct{})
+		default:
+		}
 	}
 }
 
@@ -96,10 +112,44 @@ func (c *Cut) Stall() {
 func (c *Cut) Heal() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	select {
-	case <-c.stall:
+	for _, flowing := range c.stall {
+		select {
+		case <-flowing:
+		default:
+			close(flowing)
+		}
+	}
+}
+
+// SeverAfter ends every connection, with a reset, once n more bytes have passed
+// one way: as a rule in the middle of a frame.
+func (c *Cut) SeverAfter(way Way, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fuse[way] = max(n, 1)
+}
+
+// Lit reports whether SeverAfter has not struck yet.
+func (c *Cut) Lit() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fuse != [2]int{}
+}
+
+// burn takes n bytes of a way off its fuse; it returns how many of them still
+// pass, and whether that is the end.
+func (c *Cut) burn(way Way, n int) (pass int, ends bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch left := c.fuse[way]; {
+	case left == 0:
+		return n, false
+	case n < left:
+		c.fuse[way] = left - n
+		return n, false
 	default:
-		close(c.stall)
+		c.fuse[way] = 0
+		return left, true
 	}
 }
 
@@ -137,8 +187,8 @@ func (c *Cut) serve(front *net.TCPConn) {
 		return
 	}
 	var ways sync.WaitGroup
-	ways.Go(func() { c.carry(p, p.back, p.front) })
-	ways.Go(func() { c.carry(p, p.front, p.back) })
+	ways.Go(func() { c.carry(p, Up, p.back, p.front) })
+	ways.Go(func() { c.carry(p, Down, p.front, p.back) })
 	ways.Wait()
 	c.mu.Lock()
 	delete(c.pairs, p)
@@ -155,18 +205,23 @@ func (c *Cut) admit(p *pair) bool {
 	return true
 }
 
-func (c *Cut) carry(p *pair, to, from *net.TCPConn) {
+func (c *Cut) carry(p *pair, way Way, to, from *net.TCPConn) {
 	defer p.end(false)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
 			c.mu.Lock()
-			flowing := c.stall
+			flowing := c.stall[way]
 			c.mu.Unlock()
 			<-flowing
 			c.bytes.Add(int64(n))
-			if _, werr := to.Write(buf[:n]); werr != nil {
+			pass, ends := c.burn(way, n)
+			_, werr := to.Write(buf[:pass])
+			if ends {
+				c.Sever(true)
+			}
+			if werr != nil || ends {
 				return
 			}
 		}
