@@ -101,6 +101,25 @@ const (
 	UnroutableStop OnUnroutable = "stop"
 )
 
+// OnGap says what becomes of a lane when source data was gone before it was copied.
+type OnGap string
+
+// The values of the key "on_gap".
+const (
+	GapContinue OnGap = "continue"
+	GapStop     OnGap = "stop"
+)
+
+// OnLostEvidence says what becomes of a lane that cannot find out any more what is stored at the target.
+type OnLostEvidence string
+
+// The values of the key "on_lost_evidence".
+const (
+	EvidenceStop OnLostEvidence = "stop"
+	// EvidenceAtLeastOnce sends again what is in doubt.
+	EvidenceAtLeastOnce OnLostEvidence = "at_least_once"
+)
+
 // ProducerName says what becomes of the producer name in a message's metadata.
 type ProducerName string
 
@@ -129,6 +148,8 @@ type Mapping struct {
 	Start             Start
 	Split             Split
 	OnUnroutable      OnUnroutable
+	OnGap             OnGap
+	OnLostEvidence    OnLostEvidence
 	Guard             bool
 	ProducerName      ProducerName
 	ForwardReplicated bool

@@ -16,7 +16,7 @@ type placed struct {
 func (r *reader) readMappings(top *object, cfg *Config) []Mapping {
 	base := Mapping{
 		Start: StartEarliest, Split: SplitBucket, OnUnroutable: UnroutablePark, Guard: true,
-		ProducerName: ProducerSuffix, VerifyStamps: VerifyNever,
+		OnGap: GapContinue, OnLostEvidence: EvidenceStop, ProducerName: ProducerSuffix, VerifyStamps: VerifyNever,
 	}
 	if n := top.take("defaults"); n != nil {
 		o := r.object(n, "defaults")
@@ -54,7 +54,9 @@ func readChoices(o *object, m *Mapping) {
 	oneOf(o, "producer_name", &m.ProducerName, ProducerSuffix, ProducerOriginal)
 	o.flag("forward_replicated", &m.ForwardReplicated)
 	readVerifyStamps(o, &m.VerifyStamps)
-	o.notYet("paused", "on_gap", "on_lost_evidence", "rate_limit")
+	oneOf(o, "on_gap", &m.OnGap, GapContinue, GapStop)
+	oneOf(o, "on_lost_evidence", &m.OnLostEvidence, EvidenceStop, EvidenceAtLeastOnce)
+	o.notYet("paused", "rate_limit")
 }
 
 func readVerifyStamps(o *object, v *VerifyStamps) {

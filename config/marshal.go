@@ -63,6 +63,8 @@ type (
 		Start             Start            `yaml:"start"`
 		Split             Split            `yaml:"split"`
 		OnUnroutable      OnUnroutable     `yaml:"on_unroutable"`
+		OnGap             OnGap            `yaml:"on_gap"`
+		OnLostEvidence    OnLostEvidence   `yaml:"on_lost_evidence"`
 		Guard             bool             `yaml:"guard"`
 		ProducerName      ProducerName     `yaml:"producer_name"`
 		ForwardReplicated bool             `yaml:"forward_replicated"`
@@ -94,7 +96,7 @@ func (c *Config) document() document {
 			Name: m.Name, Subscription: m.Subscription,
 			From:  endpointDocument{m.From.Cluster, literal(m.From.Topic)},
 			To:    endpointDocument{m.To.Cluster, literal(m.To.Topic)},
-			Start: m.Start, Split: m.Split, OnUnroutable: m.OnUnroutable, Guard: m.Guard,
+			Start: m.Start, Split: m.Split, OnUnroutable: m.OnUnroutable, OnGap: m.OnGap, OnLostEvidence: m.OnLostEvidence, Guard: m.Guard,
 			ProducerName: m.ProducerName, ForwardReplicated: m.ForwardReplicated, VerifyStamps: m.VerifyStamps,
 		})
 	}

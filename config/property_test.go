@@ -101,6 +101,8 @@ func drawMapping(t *rapid.T, keys []string, i int) Mapping {
 		To:                Endpoint{ends[1], fmt.Sprintf("topic://t/n/to-%d", i)},
 		Start:             rapid.SampledFrom([]Start{StartEarliest, StartLatest}).Draw(t, "start"),
 		Split:             rapid.SampledFrom([]Split{SplitBucket, SplitMessage}).Draw(t, "split"),
+		OnGap:             rapid.SampledFrom([]OnGap{GapContinue, GapStop}).Draw(t, "gap"),
+		OnLostEvidence:    rapid.SampledFrom([]OnLostEvidence{EvidenceStop, EvidenceAtLeastOnce}).Draw(t, "evidence"),
 		OnUnroutable:      rapid.SampledFrom([]OnUnroutable{UnroutablePark, UnroutableStop}).Draw(t, "unroutable"),
 		Guard:             rapid.Bool().Draw(t, "guard"),
 		ProducerName:      rapid.SampledFrom([]ProducerName{ProducerSuffix, ProducerOriginal}).Draw(t, "producer"),

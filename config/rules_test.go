@@ -84,19 +84,19 @@ func TestMappings(t *testing.T) {
 		{"subscription", to, to + "\n    subscription: a/b", []string{`12:19: mappings[0].subscription: "a/b" must be up to 200 letters, digits and -._~:=@+`}},
 		{"guard as subscription", to, to + "\n    subscription: geobridge-guard.x", []string{
 			`12:19: mappings[0].subscription: "geobridge-guard.x" starts like a guard subscription (geobridge-guard.): choose another name`}},
-		{"choices", to, to + "\n    start: now\n    split: entry\n    on_unroutable: drop\n    producer_name: mine\n    guard: 1\n    verify_stamps: often", []string{
+		{"choices", to, to + "\n    start: now\n    split: entry\n    on_unroutable: drop\n    producer_name: mine\n    guard: 1\n    verify_stamps: often\n    on_gap: ignore\n    on_lost_evidence: maybe", []string{
 			`12:12: mappings[0].start: "now" must be earliest or latest`,
 			`13:12: mappings[0].split: "entry" must be bucket or message`,
 			`14:20: mappings[0].on_unroutable: "drop" must be park or stop`,
 			`15:20: mappings[0].producer_name: "mine" must be suffix or original`,
 			`16:12: mappings[0].guard: must be true or false, without quotes, not a number`,
-			`17:20: mappings[0].verify_stamps: "often" must be never, sample or always`}},
-		{"not yet", to, to + "\n    paused: false\n    on_gap: continue\n    on_lost_evidence: stop\n    rate_limit: {}\n    verify_stamps: sample", []string{
+			`17:20: mappings[0].verify_stamps: "often" must be never, sample or always`,
+			`18:13: mappings[0].on_gap: "ignore" must be continue or stop`,
+			`19:23: mappings[0].on_lost_evidence: "maybe" must be stop or at_least_once`}},
+		{"not yet", to, to + "\n    paused: false\n    rate_limit: {}\n    verify_stamps: sample", []string{
 			`12:5: mappings[0]: "paused" is not yet supported by this version: remove it`,
-			`13:5: mappings[0]: "on_gap" is not yet supported by this version: remove it`,
-			`14:5: mappings[0]: "on_lost_evidence" is not yet supported by this version: remove it`,
-			`15:5: mappings[0]: "rate_limit" is not yet supported by this version: remove it`,
-			`16:20: mappings[0].verify_stamps: "sample" is not yet supported by this version: write never`}},
+			`13:5: mappings[0]: "rate_limit" is not yet supported by this version: remove it`,
+			`14:20: mappings[0].verify_stamps: "sample" is not yet supported by this version: write never`}},
 		{"discovery", orders, `namespace: a/b, match: ["*"], exclude: []`, []string{
 			`10:27: mappings[0].from: "namespace" is not yet supported by this version: remove it`,
 			`10:43: mappings[0].from: "match" is not yet supported by this version: remove it`,
@@ -150,7 +150,7 @@ mappings:
 	want := Mapping{
 		Name: "one", Subscription: "geobridge.g.us.west.one",
 		From: Endpoint{"east", "topic://t/n/x"}, To: Endpoint{"west", "topic://t/n2/from-x"},
-		Start: StartLatest, Split: SplitMessage, OnUnroutable: UnroutablePark, Guard: true, ProducerName: ProducerSuffix, VerifyStamps: VerifyNever,
+		Start: StartLatest, Split: SplitMessage, OnUnroutable: UnroutablePark, OnGap: GapContinue, OnLostEvidence: EvidenceStop, Guard: true, ProducerName: ProducerSuffix, VerifyStamps: VerifyNever,
 	}
 	if diff := cmp.Diff(want, cfg.Mappings[0]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

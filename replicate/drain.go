@@ -8,6 +8,11 @@ func (m *Machine) drain() {
 	}
 	m.entries.queue = m.entries.begun()
 	m.enter(Draining)
+	for _, t := range m.targets {
+		if t.lost {
+			m.abandon(t)
+		}
+	}
 	if m.handover {
 		m.pending = nil
 		// The successor waits for the names: a lost connection or a seal ends the wait.

@@ -25,7 +25,7 @@ const (
 	evTargetMissing                      // Err: the target topic does not exist
 	evClaimed                            // Target, Pos (of the barrier), Seq (the next)
 	evEnded                              // Target: terminated
-	evScanned                            // Target, Gen, Found: all of this lane that is stored in the range asked for
+	evScanned                            // Target, Gen, Found: all of this lane that is stored in the range asked for; Pos: the log begins after it
 	evGone                               // Target: its topic does not exist
 	evReceipt                            // Target, Gen, Seq, Pos
 	evDoubt                              // Target, Gen, Err: sends may or may not be stored
@@ -73,6 +73,7 @@ const (
 	efScan                              // Target, Segment, Gen, From, Pos (no position: to the end) → evScanned or evGone
 	efSend                              // Target, Part
 	efPresent                           // N messages were found stored
+	efEvidenceLost                      // Target, Why: nothing tells any more what is stored there
 	efRelease                           // Target: close its producer
 	efPark                              // Poison → evParked
 	efReceipted                         // Part is stored in Target at Pos
@@ -96,6 +97,7 @@ type Effect struct {
 	Poison  poison
 	Record  Record
 	Result  Result
+	Why     string
 }
 
 // Result says how a session of a lane ended.

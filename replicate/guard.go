@@ -24,8 +24,12 @@ type guard struct {
 	// high is the highest floor that any lane ever listed for a segment, as far
 	// as this instance saw: a lower bound of its end.
 	high map[TargetID]Position
+	// ahead: others moved the guard beyond a floor, as far as it was looked at.
+	ahead  atomic.Bool
+	rounds int
 	// released are the sealed segments whose end the guard has reached.
 	released map[TargetID]bool
+	idle     map[TargetID]bool // sealed, and not listed in the last round
 }
 
 type guardHold struct {
@@ -38,7 +42,7 @@ type guardHold struct {
 func newGuard(env *Env) *guard {
 	return &guard{
 		env: env, log: env.Log.With("guard", GuardName(env.Subscription)),
-		held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}, released: map[TargetID]bool{},
+		held: map[TargetID]*guardHold{}, high: map[TargetID]Position{}, released: map[TargetID]bool{}, idle: map[TargetID]bool{},
 	}
 }
 
@@ -59,7 +63,7 @@ func (g *guard) run(ctx context.Context) {
 	}
 }
 
-// move acknowledges every segment of the target's layout up to the lowest floor
+// move acknowledges every segment of the target's layout to below the lowest floor
 // of the lanes that list it, or to the end as far as it was seen if none does.
 // A sealed segment that no lane lists takes nothing any more: the guard goes to
 // its end for good, whoever wrote there last, and lets it be pruned.
@@ -72,6 +76,7 @@ func (g *guard) move(ctx context.Context) {
 	// segment before it was sealed is declared in what is read now.
 	reading, cancel := context.WithTimeout(ctx, guardInterval)
 	defer cancel()
+	marks := g.marks(reading)
 	low := map[TargetID]Position{}
 	source := g.env.Source.Layout.Snapshot().Layout
 	err := g.env.Records.Each(reading, func(_ string, rec Record) {
@@ -94,6 +99,7 @@ func (g *guard) move(ctx context.Context) {
 		g.log.Debug("guard not moved", "error", err)
 		return
 	}
+	g.compare(marks, low)
 	for _, s := range snap.Layout.Segments() {
 		id := targetID(s)
 		to, listed := low[id]
@@ -102,13 +108,66 @@ func (g *guard) move(ctx context.Context) {
 		}
 		switch {
 		case s.Sealed && !listed:
-			g.release(ctx, s)
+			if g.idle[id] { // the record of a lane that knew it as active may have been on its way the first time
+				g.release(ctx, s)
+			}
+			g.idle[id] = true
+		case listed:
+			delete(g.idle, id)
+			g.ack(ctx, s, below(to))
 		case to != noPosition():
 			g.ack(ctx, s, to)
 		}
 	}
 	g.forget(snap.Layout)
 }
+
+// lookRounds: where the guard stands is asked for every so many rounds.
+const lookRounds = 6
+
+// marks asks where the guard stands, before the records are read: what it may have
+// been moved to by us, they hold already. nil: not now.
+func (g *guard) marks(ctx context.Context) map[TargetID]Position {
+	if g.rounds++; g.rounds%lookRounds != 1 {
+		return nil
+	}
+	marks := map[TargetID]Position{}
+	for id, h := range g.held {
+		if isClosed(h.closed) {
+			continue
+		}
+		if p, err := markOf(ctx, h.consumer); err == nil {
+			marks[id] = p
+		} else {
+			g.log.Debug("cannot see where the guard stands", "segment", id.Segment, "error", err)
+		}
+	}
+	return marks
+}
+
+// compare tells when somebody else has moved the guard.
+func (g *guard) compare(marks, low map[TargetID]Position) {
+	if marks == nil {
+		return
+	}
+	ahead := false
+	for id, mark := range marks {
+		floor, listed := low[id]
+		if !listed || mark.Compare(floor) < 0 {
+			continue
+		}
+		if ahead = true; !g.ahead.Load() {
+			g.log.Error("the guard was moved beyond what the records need: what a crash leaves in doubt now may not be found (a TTL, an evicting backlog quota, or an operator)",
+				"segment", id.Segment, "stands", mark, "needed", floor)
+		}
+	}
+	g.ahead.Store(ahead)
+}
+
+// below is the position before an entry. The guard never goes as far as a floor: a
+// subscription that has acknowledged a whole ledger does not keep it, and then
+// nobody could tell whether what lay above the floor is trimmed, too.
+func below(p Position) Position { return Position{Ledger: p.Ledger, Entry: max(p.Entry-1, -1)} }
 
 func (g *guard) highest(id TargetID) Position {
 	if p, ok := g.high[id]; ok {
@@ -187,6 +246,7 @@ func (g *guard) forget(l *reroute.Layout) {
 	}
 	maps.DeleteFunc(g.high, func(id TargetID, _ Position) bool { return gone(id) })
 	maps.DeleteFunc(g.released, func(id TargetID, _ bool) bool { return gone(id) })
+	maps.DeleteFunc(g.idle, func(id TargetID, _ bool) bool { return gone(id) })
 }
 
 func (g *guard) closeAll() {

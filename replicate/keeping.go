@@ -144,7 +144,7 @@ func (m *Mapping) checkTarget(ctx context.Context, keeping Keeping) {
 	if !m.policy.Guard {
 		return
 	}
-	env.metrics.setProtected(protectGuard, subs[guard].Recorded)
+	env.metrics.setProtected(protectGuard, subs[guard].Recorded && !m.guard.ahead.Load())
 	if !subs[guard].Recorded {
 		env.Log.Error("the guard is not recorded at the target any more: recording it again", "subscription", guard)
 		if err := m.ensureGuard(ctx); err != nil {

@@ -95,7 +95,8 @@ func (l *Lane) session(ctx, hard context.Context) Result {
 		machine: NewMachine(MachineConfig{
 			Rules: rules, Source: reroute.SourceOf(l.segment), TargetTopic: l.env.Target.Topic,
 			MaxSize: l.env.maxSize, Window: l.env.Budget.Window(), StopPoison: l.env.StopPoison, Before: l.before,
-			Tolerate: l.tolerate(), ParentsDone: isClosed(l.parentsDone), Sealed: isClosed(l.sealed),
+			StopEvidence: l.env.StopEvidence,
+			Tolerate:     l.tolerate(), ParentsDone: isClosed(l.parentsDone), Sealed: isClosed(l.sealed),
 		}),
 	}
 	return s.run(ctx, hard)
@@ -132,6 +133,12 @@ func cause(res Result) string {
 		return res.Err.Error()
 	}
 	return "another instance is active"
+}
+
+// note tells of a loss, for good.
+func (l *Lane) note(text string) {
+	l.log.Error(text)
+	l.env.Board.Note(l.env.Mapping, fmt.Sprintf("segment %d: %s", l.segment.ID, text))
 }
 
 func (l *Lane) beat() { l.env.Board.Tick(l.name) }

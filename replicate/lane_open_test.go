@@ -114,7 +114,7 @@ func TestRecoveringWithoutLayout(t *testing.T) {
 // was sealed since: it is read to its end, and its floor stays until what was
 // found there has come again. After a clean one there is nothing to look for.
 func TestRecoveringSealed(t *testing.T) {
-	floors := []Floor{{TargetID: at(1), Pos: placed(9)}, {TargetID: at(8), Pos: placed(1)}}
+	floors := []Floor{{TargetID: at(1), Pos: placed(9)}}
 	open := func(clean bool) *rig {
 		return newRig(t, nil).layout(splitOne(t)).on(evActive).on(evSubscribed).
 			checkpoint(&Record{Epoch: 1, Frontier: noPosition(), Clean: clean, Floors: floors}).stored()

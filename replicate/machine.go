@@ -15,6 +15,9 @@ type MachineConfig struct {
 	MaxSize     int  // the most that one target entry may take, in bytes
 	Window      int  // bytes of source entries to hold at once
 	StopPoison  bool // on_unroutable: stop
+	// StopEvidence is on_lost_evidence: stop; Accept, that an operator takes what an
+	// opening finds lost.
+	StopEvidence, Accept bool
 	// Tolerate is an entry that was unreadable often enough to be parked.
 	Tolerate Position
 	// Before is what ended the session before this one, if it was trouble.
@@ -64,7 +67,8 @@ type Machine struct {
 
 	// the target
 	layout, pending *reroute.Layout
-	missing         error // the target topic does not exist
+	missing         error  // the target topic does not exist
+	behind          *Floor // the record lists a segment that the layout does not know yet
 	targets         map[TargetID]*target
 	hold            string // a source entry that the lane must not go past
 }
@@ -119,6 +123,9 @@ func (m *Machine) Why() string {
 		return m.missing.Error()
 	case m.layout == nil:
 		return "the target's layout is not known yet"
+	}
+	if m.behind != nil {
+		return fmt.Sprintf("waits for a layout that has target segment %d", m.behind.Segment)
 	}
 	for _, t := range m.targets {
 		switch {

@@ -80,6 +80,7 @@ type mappingMetrics struct {
 	messages, readBytes, writtenBytes        prometheus.Counter
 	openedEntries, splitParts, reroutes      prometheus.Counter
 	claims, depositions, duplicatesAvoided   prometheus.Counter
+	evidenceLost                             prometheus.Counter
 	unreceipted, inflight, parked            prometheus.Gauge
 	lastProgress, lastCheckpoint, lagEntries prometheus.Gauge
 	latency                                  prometheus.Observer
@@ -96,8 +97,8 @@ func (m *Metrics) forMapping(name string, clusters ...string) *mappingMetrics {
 		writtenBytes: m.writtenBytes.WithLabelValues(name), openedEntries: m.opened.WithLabelValues(name),
 		splitParts: m.splitParts.WithLabelValues(name), reroutes: m.reroutes.WithLabelValues(name),
 		claims: m.claims.WithLabelValues(name), depositions: m.depositions.WithLabelValues(name),
-		duplicatesAvoided: m.duplicatesAvoided.WithLabelValues(name),
-		unreceipted:       m.unreceipted.WithLabelValues(name), inflight: m.inflight.WithLabelValues(name),
+		duplicatesAvoided: m.duplicatesAvoided.WithLabelValues(name), evidenceLost: m.evidenceLost.WithLabelValues(name),
+		unreceipted: m.unreceipted.WithLabelValues(name), inflight: m.inflight.WithLabelValues(name),
 		parked: m.parked.WithLabelValues(name), lastProgress: m.lastProgress.WithLabelValues(name),
 		lastCheckpoint: m.lastCheckpoint.WithLabelValues(name),
 		copied:         map[string]int64{}, lagEntries: m.lagEntries.WithLabelValues(name), latency: m.latency.WithLabelValues(name),
@@ -105,9 +106,7 @@ func (m *Metrics) forMapping(name string, clusters ...string) *mappingMetrics {
 	for _, o := range Outcomes() {
 		mm.outcomes[o] = m.entries.WithLabelValues(name, o.Outcome, o.Reason)
 	}
-	for _, v := range []*prometheus.CounterVec{m.sampled, m.evidenceLost} {
-		v.WithLabelValues(name)
-	}
+	m.sampled.WithLabelValues(name)
 	for _, c := range clusters {
 		m.layoutChanges.WithLabelValues(name, c)
 	}

@@ -18,6 +18,7 @@ type faults struct {
 	losses   bool // connections cut, unloads: sends in doubt
 	silence  bool // receipts are lost on a connection that lives
 	prunes   bool // sealed target segments go
+	thefts   bool // somebody moves the guard: what it should keep is trimmed, or pruned
 	crashes  bool // kill -9
 	handover bool // another instance becomes active
 	once     bool // one crash, and no more
@@ -92,6 +93,9 @@ func (w *world) faults(f faults, add func(int, func())) {
 	if f.prunes {
 		add(2, w.prune)
 	}
+	if f.thefts {
+		add(3, w.steal)
+	}
 	if f.losses {
 		add(4, w.lose)
 		add(2, w.loseCheckpoint)
@@ -130,10 +134,38 @@ func (w *world) forgetReceipt() {
 // settled, is all that may go.
 func (w *world) prune() {
 	for _, l := range w.sorted() {
-		if l.sealed && (w.record == nil || w.record.floor(l.id) == nil) {
+		lists := func(rec Record) bool { return rec.floor(l.id) != nil }
+		if l.sealed && (w.record == nil || !lists(*w.record)) && !slices.ContainsFunc(w.writing, lists) {
 			l.gone = true
 		}
 	}
+}
+
+// steal takes away what the guard should keep: all that is stored in a segment, or
+// a sealed segment that is listed.
+func (w *world) steal() {
+	logs := w.sorted()
+	l := logs[w.rng.IntN(len(logs))]
+	if l.sealed && w.rng.IntN(2) == 0 {
+		l.gone, l.inbox = true, nil
+		w.forget(l.id)
+		return
+	}
+	l.rolls, l.log = l.rolls+1, nil
+}
+
+// forget takes a pruned segment out of the layout.
+func (w *world) forget(id TargetID) {
+	var segs []reroute.Segment
+	for _, s := range w.layout.Segments() {
+		if targetID(s) == id {
+			continue
+		}
+		c := *s
+		c.Parents = slices.DeleteFunc(slices.Clone(c.Parents), func(p uint64) bool { return p == id.Segment })
+		segs = append(segs, c)
+	}
+	w.layout = mustLayout(w.t, w.layout.Epoch+1, segs...)
 }
 
 func (w *world) sorted() []*targetLog {
@@ -295,8 +327,11 @@ func (w *world) check(once bool) {
 			w.t.Fatalf("%s: %d of %d arrived", key, last[key], n)
 		}
 	}
-	if once && twice > 0 {
+	switch {
+	case once && twice > 0:
 		w.t.Fatalf("%d messages arrived twice", twice)
+	case twice > 0 && w.counts.lost == 0:
+		w.t.Fatalf("%d messages arrived twice, and nobody says that evidence was lost", twice)
 	}
 }
 
@@ -316,6 +351,7 @@ func TestModel(t *testing.T) {
 		{"hand-overs under layouts", faults{layouts: true, handover: true}, true},
 		{"one crash", faults{layouts: true, crashes: true, once: true}, true},
 		{"crashes", faults{layouts: true, crashes: true, losses: true, silence: true, prunes: true, stops: true, handover: true}, true},
+		{"thefts", faults{layouts: true, crashes: true, losses: true, thefts: true, prunes: true, stops: true, handover: true}, false},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

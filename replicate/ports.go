@@ -76,6 +76,8 @@ type Board interface {
 	// Mapping shows a state of the mapping as a whole; ClearMapping leaves it to its lanes.
 	Mapping(name, state, reason string)
 	ClearMapping(name string)
+	// Note keeps something that happened and is over, for people to read.
+	Note(mapping, text string)
 	Lane(mapping, id string, s LaneStatus)
 	LaneGone(mapping, id string)
 	// Tick says that a part goes round; Untick that it ended as it should.
@@ -100,6 +102,8 @@ type Env struct {
 	CheckpointTopic, ParkingTopic   string
 	Rules                           Rules // Lane is filled in by each lane
 	StopPoison                      bool
+	StopGap                         bool // on_gap: stop
+	StopEvidence                    bool // on_lost_evidence: stop
 	CheckpointInterval              time.Duration
 	StallTimeout                    time.Duration
 	Budget                          *Budget

@@ -27,7 +27,7 @@ func TestRerouteStopsAtPoison(t *testing.T) {
 	if want := "entry 7:1: unroutable (encrypted), and on_unroutable is stop"; r.m.Why() != want {
 		t.Errorf("why: %q, want %q", r.m.Why(), want)
 	}
-	r.on(evTick).want()
+	r.on(evTick).want("record epoch 1 frontier 0")
 	if len(r.m.entries.queue) != 1 {
 		t.Error("the entry that could not be routed counts as complete")
 	}

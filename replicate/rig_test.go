@@ -100,6 +100,8 @@ func effectText(ef Effect) string {
 		return fmt.Sprintf("scan %d gen %d from %d to %d", ef.Target.Segment, ef.Gen, ef.From.Entry, ef.Pos.Entry)
 	case efPresent:
 		return fmt.Sprintf("present %d", ef.N)
+	case efEvidenceLost:
+		return fmt.Sprintf("evidence lost %d", ef.Target.Segment)
 	case efSend:
 		which := appendIndices(nil, ef.Part.indices)
 		return fmt.Sprintf("send %d gen %d seq %d: %d[%s]", ef.Target.Segment, ef.Gen, ef.Part.seq, ef.Part.entry.pos.Entry, which)

@@ -182,14 +182,15 @@ func (m *Machine) onLayout(ev Event) {
 	if m.handover {
 		return // the successor's concern
 	}
-	if m.layout == nil {
-		m.layout = ev.Layout
-	} else {
-		m.pending = ev.Layout
-	}
-	if m.state == Recovering && len(m.targets) == 0 {
+	switch {
+	case m.state == Recovering && len(m.targets) == 0:
+		m.layout, m.pending = ev.Layout, nil
 		m.recover()
 		return
+	case m.layout == nil:
+		m.layout = ev.Layout
+	default:
+		m.pending = ev.Layout
 	}
 	m.adopt()
 	m.recovered()
@@ -231,6 +232,7 @@ func (m *Machine) adopt() {
 	}
 	m.layout, m.pending = m.pending, nil
 	m.moved++
+	m.dirty = m.dirty || len(ends) > 0 // the guard keeps what ends for as long as the record lists it
 	var moved []*part
 	for _, t := range ends {
 		moved = append(moved, t.queue...)
@@ -283,15 +285,25 @@ func (m *Machine) onTargetMissing(ev Event) {
 }
 
 // recover claims every target that the record lists and the layout still has,
-// sealed ones too where parts may be stored there that nobody knows of. Of one
-// that is gone the guard had nothing left to keep.
+// sealed ones too where parts may be stored there that nobody knows of.
 func (m *Machine) recover() {
-	if m.layout == nil {
+	if m.layout == nil || m.hold != "" {
+		return
+	}
+	if m.behind = m.unknown(); m.behind != nil {
 		return
 	}
 	for _, f := range slices.Clone(m.record.Floors) {
 		s := m.layout.Segment(f.Segment)
-		if s == nil || s.CreatedAtMs != f.CreatedAtMs || s.Sealed && !m.unsure {
+		switch {
+		case s == nil || s.CreatedAtMs != f.CreatedAtMs:
+			gone := evidence{doubt: m.unsure, remade: remade(m.layout, f.TargetID)}
+			if gone.lost() && !m.lose(f.TargetID, whyPruned) {
+				return
+			}
+			m.record.dropFloor(f.TargetID)
+			continue
+		case s.Sealed && !m.unsure:
 			m.record.dropFloor(f.TargetID)
 			continue
 		}
@@ -302,9 +314,21 @@ func (m *Machine) recover() {
 	m.recovered()
 }
 
+// unknown returns a segment that the record lists and the layout has not heard of
+// yet: whoever wrote the record knew a newer one.
+func (m *Machine) unknown() *Floor {
+	for i, f := range m.record.Floors {
+		s := m.layout.Segment(f.Segment)
+		if (s == nil || s.CreatedAtMs != f.CreatedAtMs) && !left(m.layout, f.TargetID) {
+			return &m.record.Floors[i]
+		}
+	}
+	return nil
+}
+
 // recovered starts the copy when no claim is outstanding.
 func (m *Machine) recovered() {
-	if m.state != Recovering || m.layout == nil {
+	if m.state != Recovering || m.layout == nil || m.behind != nil || m.hold != "" {
 		return
 	}
 	for _, t := range m.targets {

@@ -35,6 +35,7 @@ type scanRequest struct {
 	lane     string
 	from, to Position // exclusive, inclusive; no position: the earliest, the end
 	found    []found
+	begins   Position // the log's first entry, at the end of the reading, comes after it
 	err      error
 	done     chan struct{}
 }
@@ -45,28 +46,32 @@ func NewScans(client *pulsar.Client) *Scans {
 }
 
 // find returns all that is stored of the lane above from and up to to, in the
-// order of positions. Nothing of it may be on its way any more.
-func (s *Scans) find(ctx context.Context, topic, lane string, from, to Position) ([]found, error) {
+// order of positions, and where the log begins. Nothing of it may be on its way
+// any more.
+func (s *Scans) find(ctx context.Context, topic, lane string, from, to Position) (all []found, begins Position, err error) {
 	r := &scanRequest{lane: lane, from: from, to: to, done: make(chan struct{})}
 	q := s.join(topic, r)
 	defer s.leave(topic, q, r)
 	select {
 	case <-r.done:
-		return r.found, r.err
+		return r.found, r.begins, r.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, noPosition(), ctx.Err()
 	case q.turn <- struct{}{}:
 	}
 	defer func() { <-q.turn }()
 	if !isClosed(r.done) {
 		round := s.take(q)
-		err := s.read(ctx, topic, round)
+		begins, err := noPosition(), s.read(ctx, topic, round)
+		if err == nil { // asked after the reading: what is there now was there all the time
+			begins, err = beginning(ctx, s.client, topic)
+		}
 		for _, r := range round {
-			r.err = err
+			r.begins, r.err = begins, err
 			close(r.done)
 		}
 	}
-	return r.found, r.err
+	return r.found, r.begins, r.err
 }
 
 func (s *Scans) join(topic string, r *scanRequest) *scanQueue {

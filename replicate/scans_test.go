@@ -98,7 +98,7 @@ func (r *scanRig) store(identities ...string) (at []Position, barrier Position) 
 
 func (r *scanRig) find(lane string, from, to Position) []found {
 	r.t.Helper()
-	all, err := r.scans.find(r.t.Context(), scannedTopic, lane, from, to)
+	all, _, err := r.scans.find(r.t.Context(), scannedTopic, lane, from, to)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -157,7 +157,8 @@ func TestScanIsShared(t *testing.T) {
 			}
 		})
 		asking.Wait()
-		if n := r.reads.Load() - before; n > 2 { // the first may begin alone
+		// The first may begin alone; after each, one looks where the log begins.
+		if n := r.reads.Load() - before; n > 4 {
 			t.Errorf("%d readings for 16 questions", n)
 		}
 	})
@@ -171,7 +172,7 @@ func TestScanGivenUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(r.t.Context())
 		leader := make(chan error, 1)
 		go func() {
-			_, err := r.scans.find(ctx, scannedTopic, "geobridge-a", noPosition(), barrier)
+			_, _, err := r.scans.find(ctx, scannedTopic, "geobridge-a", noPosition(), barrier)
 			leader <- err
 		}()
 		synctest.Wait()
@@ -190,7 +191,7 @@ func TestScanOfALostAnswer(t *testing.T) {
 	inScanRig(t, func(r *scanRig) {
 		_, barrier := r.store(mine(0, "*", 1))
 		r.drop.Store(1)
-		if _, err := r.scans.find(r.t.Context(), scannedTopic, "geobridge-a", noPosition(), barrier); err == nil {
+		if _, _, err := r.scans.find(r.t.Context(), scannedTopic, "geobridge-a", noPosition(), barrier); err == nil {
 			t.Error("a reading that got nothing came to an end")
 		}
 		if got := r.find("geobridge-a", noPosition(), barrier); len(got) != 1 {

@@ -63,12 +63,12 @@ func (s *session) scanTarget(ef Effect) {
 	s.work(h, func(ctx context.Context) {
 		wait := newBackoff()
 		for {
-			all, err := s.lane.env.Scans.find(ctx, h.topic, s.lane.name, ef.From, ef.Pos)
+			all, begins, err := s.lane.env.Scans.find(ctx, h.topic, s.lane.name, ef.From, ef.Pos)
 			switch {
 			case ctx.Err() != nil:
 				return
 			case err == nil:
-				s.box.post(Event{Kind: evScanned, Target: ef.Target, Gen: ef.Gen, Found: all})
+				s.box.post(Event{Kind: evScanned, Target: ef.Target, Gen: ef.Gen, Found: all, Pos: begins})
 				return
 			}
 			s.log.Warn("cannot read target segment, trying again", "topic", h.topic, "error", err)

@@ -147,6 +147,9 @@ func (s *session) apply(ef Effect) {
 		s.scanTarget(ef)
 	case efPresent:
 		s.lane.metrics.duplicatesAvoided.Add(float64(ef.N))
+	case efEvidenceLost:
+		s.lane.metrics.evidenceLost.Inc()
+		s.lane.note(ef.Why)
 	case efSend:
 		s.send(ef)
 	case efRelease:

@@ -2,7 +2,6 @@ package replicate
 
 import (
 	"errors"
-	"slices"
 	"testing"
 )
 
@@ -94,11 +93,4 @@ func TestGoneIsAnEnd(t *testing.T) {
 		t.Errorf("why: %q", got)
 	}
 	r.layout(splitOne(t)).want("release 1", "claim 2 gen 1", "rerouted 1")
-	// With something in doubt the newer layout waits for the claim's answer.
-	r = newRig(t, nil).openOne().doubt(1, 1).want("claim 1 gen 2").layout(splitOne(t)).want()
-	gone.Gen = 2
-	r.step(gone).state(Running)
-	if !slices.ContainsFunc(r.last, func(ef Effect) bool { return ef.Kind == efClaim && ef.Target == at(2) }) {
-		t.Error("what was in doubt does not go to the newer segment")
-	}
 }

@@ -36,6 +36,7 @@ type target struct {
 	trouble    error    // why it is claimed again, or could not be claimed yet
 	unsettled  bool     // parts that this session knows nothing of may be stored above the floor
 	terminated bool     // it takes no more entries
+	lost       bool     // the evidence of what is in doubt here is gone, and the lane holds
 	low        Position // of the last part that the frontier has passed
 	declaredBy uint64   // the version of the record that declares or proves the claim
 }
@@ -122,6 +123,14 @@ func (m *Machine) onScanned(ev Event) {
 	if t == nil || t.state != targetScanning || ev.Gen != t.gen {
 		return
 	}
+	e := evidence{doubt: !t.settled(), there: true, begins: ev.Pos, floor: ev.Pos}
+	if f := m.record.floor(t.id); f != nil {
+		e.floor = f.Pos
+	}
+	if e.lost() && !m.lose(t.id, whyTrimmed) {
+		m.give(t)
+		return
+	}
 	n := 0
 	for i := range ev.Found {
 		n += m.found(t, &ev.Found[i])
@@ -178,22 +187,43 @@ func (m *Machine) onEnded(ev Event) {
 	m.progress()
 }
 
+// give is for a target whose evidence is gone, in a lane that holds: the record
+// stays as it is, and a lane that leaves does not wait.
+func (m *Machine) give(t *target) {
+	t.lost, t.unsettled = true, true
+	if m.state == Draining {
+		m.abandon(t)
+		m.progress()
+	}
+}
+
 func (m *Machine) end(t *target) {
 	t.state = targetEnded
+	m.dirty = true
 	m.emit(Effect{Kind: efRelease, Target: t.id})
 }
 
 // onGone: a segment that is not there. If a newer layout ends it, it was sealed,
-// drained and pruned meanwhile: the guard had nothing left to keep there, so what
-// is in doubt was not stored. Else the driver goes on trying, and has the layout
-// looked up again.
+// drained and pruned meanwhile, which the guard allows only where no record lists
+// it. Else the driver goes on trying, and has the layout looked up again.
 func (m *Machine) onGone(ev Event) {
 	t := m.targets[ev.Target]
-	if !m.ending(ev.Target) || t == nil || t.state == targetScanning && ev.Gen != t.gen || t.state != targetScanning && m.claiming(ev) == nil {
+	if !m.ending(ev.Target) || t == nil || t.state == targetScanning && ev.Gen != t.gen ||
+		t.state != targetScanning && (t.state != targetClaiming || ev.Gen != t.gen+1) {
 		m.onTargetTrouble(ev)
 		return
 	}
-	t.terminated, t.unsettled, t.sent = true, false, 0
+	if gone := (evidence{doubt: !t.settled()}); gone.lost() {
+		if !left(m.pending, t.id) {
+			m.onTargetTrouble(ev) // one answer proves nothing
+			return
+		}
+		if !m.lose(t.id, whyPruned) {
+			m.give(t)
+			return
+		}
+	}
+	t.gen, t.terminated, t.unsettled, t.sent = ev.Gen, true, false, 0
 	if m.end(t); m.state == Draining && m.handover {
 		m.abandon(t)
 	}

@@ -43,7 +43,7 @@ type world struct {
 	result  *Result
 	lossy   bool     // a fault happened that may double
 	watch   *watcher // nil: none
-	counts  struct{ entries, reroutes, sessions, clean, present int }
+	counts  struct{ entries, reroutes, sessions, clean, present, lost int }
 }
 
 type targetLog struct {
@@ -51,6 +51,7 @@ type targetLog struct {
 	sealed bool
 	gone   bool // pruned
 	size   int64
+	rolls  int64   // how often all that was stored was trimmed
 	gen    int     // of the producer that holds the name; −1: none
 	log    []found // what a scan would find
 	inbox  []sent  // on the wire, in order
@@ -194,6 +195,8 @@ func (w *world) effect(ef Effect) {
 		w.later(func() { w.scan(ef) })
 	case efPresent:
 		w.counts.present += ef.N
+	case efEvidenceLost:
+		w.counts.lost++
 	case efSend:
 		l := w.logs[ef.Target]
 		l.inbox = append(l.inbox, sent{gen: ef.Gen, part: ef.Part})
@@ -233,7 +236,7 @@ func (w *world) claim(ef Effect) {
 	}
 	l.gen, l.closed = ef.Gen, false
 	l.size++ // the barrier
-	w.do(Event{Kind: evClaimed, Target: ef.Target, Gen: ef.Gen, Pos: Position{Ledger: int64(100 + l.id.Segment), Entry: l.size}, Seq: 0})
+	w.do(Event{Kind: evClaimed, Target: ef.Target, Gen: ef.Gen, Pos: l.last(), Seq: 0})
 }
 
 // arrive lets the first send on the wire reach the broker.
@@ -252,9 +255,14 @@ func (w *world) arrive(l *targetLog) {
 	l.owed = append(l.owed, Event{Kind: evReceipt, Target: l.id, Gen: s.gen, Seq: s.part.seq, Pos: pos})
 }
 
+// last is the position of the last entry.
+func (l *targetLog) last() Position {
+	return Position{Ledger: int64(100+l.id.Segment) + 1000*l.rolls, Entry: l.size}
+}
+
 func (w *world) store(l *targetLog, p *part) Position {
 	l.size++
-	pos := Position{Ledger: int64(100 + l.id.Segment), Entry: l.size}
+	pos := l.last()
 	for _, m := range messagesOf(w.t, p) {
 		m.at = l.id
 		w.stored = append(w.stored, m)
@@ -275,7 +283,7 @@ func (w *world) land(l *targetLog, n int) {
 
 // scan answers with what is stored, as the machine must be able to rely on it.
 func (w *world) scan(ef Effect) {
-	ev := Event{Kind: evScanned, Target: ef.Target, Gen: ef.Gen}
+	ev := Event{Kind: evScanned, Target: ef.Target, Gen: ef.Gen, Pos: Position{Ledger: w.logs[ef.Target].last().Ledger, Entry: -1}}
 	for _, f := range w.logs[ef.Target].log {
 		if f.at.Compare(ef.From) > 0 && (ef.Pos == noPosition() || f.at.Compare(ef.Pos) <= 0) {
 			ev.Found = append(ev.Found, f)

@@ -80,7 +80,8 @@ func (b *Bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *repli
 			SplitMessages: m.Split == config.SplitMessage, OriginalProducer: m.ProducerName == config.ProducerOriginal,
 			ForwardReplicated: m.ForwardReplicated,
 		},
-		StopPoison: m.OnUnroutable == config.UnroutableStop, CheckpointInterval: b.cfg.CheckpointInterval,
+		StopPoison: m.OnUnroutable == config.UnroutableStop, StopGap: m.OnGap == config.GapStop,
+		StopEvidence: m.OnLostEvidence == config.EvidenceStop, CheckpointInterval: b.cfg.CheckpointInterval,
 		StallTimeout: b.cfg.StallTimeout,
 		Budget:       b.budget, Records: b.recordsOf(m.To.Cluster, checkpoint), Scans: b.scans[m.To.Cluster], Board: boardAdapter{b.board}, Log: b.log,
 	}

@@ -11,6 +11,7 @@ import (
 func guardScenarios() []Scenario {
 	return []Scenario{
 		{Name: "Guard", Facts: []string{"P27"}, Run: guard},
+		{Name: "MarkIsTold", Facts: []string{"P27"}, Run: markIsTold},
 		{Name: "BacklogQuota", Facts: []string{"P29"}, Run: backlogQuota},
 		{Name: "GuardKeepsSealed", Facts: []string{"P21", "P28"}, Run: guardKeepsSealed},
 	}
@@ -65,6 +66,50 @@ func guard(t *T) {
 	if n, err := t.Rig.SegmentBacklog(t.Context(), topic, 1, "guard"); n != 3 || err != nil {
 		t.Errorf("the child's guard: backlog %d, %v", n, err)
 	}
+}
+
+// The refusal of a position older than everything tells where a subscription stands, to
+// whoever attaches to it; a reader that begins at the earliest stands before the oldest
+// ledger. A ledger that is acknowledged to its end is trimmed at an unload, and the
+// subscription stands before the next one then.
+func markIsTold(t *T) {
+	topic := t.Scalable("t", 1)
+	segment := t.Segment(topic, 0)
+	t.Must(t.Rig.Subscribe(t.Context(), topic, "guard"))
+	first := t.StoreAll(segment, 3)
+	want := func(w *Wire, id uint64, ledger, entry int64) {
+		r := w.Ack(id, position(unasked, unasked))
+		if text := fmt.Sprintf("Current mark-delete: %d:%d ", ledger, entry); r.GetError() != pulsarpb.ServerError_UnknownError || !strings.Contains(r.GetMessage(), text) {
+			t.Errorf("consumer %d: %v, want %q", id, r, text)
+		}
+	}
+	old := int64(first[0].GetLedgerId())
+	w := t.At(segment)
+	w.Subscribe(segment, 1, "guard", failover)
+	w.Subscribe(segment, 2, "guard", failover)
+	want(w, 1, old, -1)
+	if r := w.Ack(1, first[1]); r.Error != nil {
+		t.Errorf("ack: %v", r)
+	}
+	want(w, 2, old, 1)
+	w.Subscribe(segment, 3, "reader", exclusive, fromPosition(position(unasked, unasked)))
+	want(w, 3, old, -1)
+	t.Unload()
+	next := t.StoreAll(segment, 1)
+	w = t.At(segment)
+	w.Subscribe(segment, 1, "guard", failover)
+	want(w, 1, old, 1)
+	if r := w.Ack(1, first[2]); r.Error != nil {
+		t.Errorf("ack: %v", r)
+	}
+	t.Unload()
+	t.StoreAll(segment, 1)
+	w = t.At(segment)
+	w.Subscribe(segment, 1, "guard", failover)
+	w.Subscribe(segment, 2, "reader", exclusive, fromPosition(position(unasked, unasked)))
+	ledger := int64(next[0].GetLedgerId())
+	want(w, 1, ledger, -1)
+	want(w, 2, ledger, -1)
 }
 
 // A sealed segment stays while a guard lags, if only by a marker behind the last message.

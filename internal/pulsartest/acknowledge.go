@@ -1,6 +1,7 @@
 package pulsartest
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
@@ -68,8 +69,9 @@ func (s *subscription) ack(typ pulsarpb.CommandAck_AckType, ids []ackedID) *refu
 				s.acked(e.n)
 			}
 			continue
-		case n < s.cur.mark:
-			return refuse(pulsarpb.ServerError_UnknownError, "Mark deleting an already mark-deleted position")
+		case n < s.cur.mark || id.at.compare(l.before(s.cur.mark)) < 0:
+			return refuse(pulsarpb.ServerError_UnknownError, fmt.Sprintf(
+				"Mark deleting an already mark-deleted position. Current mark-delete: %v -- attempted mark delete: %v", l.before(s.cur.mark), id.at))
 		case rest:
 			n--
 		}

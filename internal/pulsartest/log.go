@@ -85,6 +85,18 @@ func (l *log) from(p Position) int64 {
 // after is the number of the first entry above p.
 func (l *log) after(p Position) int64 { return l.from(Position{p.Ledger, p.Entry + 1}) }
 
+// before is where a cursor stands that has everything below entry n: at the entry before it, or
+// before the first of the oldest ledger there is (5.0.1, observed).
+func (l *log) before(n int64) Position {
+	switch i := n - 1 - l.start; {
+	case i >= 0 && i < int64(len(l.entries)):
+		return l.entries[i].at
+	case len(l.entries) > 0:
+		return Position{l.entries[0].at.Ledger, -1}
+	}
+	return Position{l.ledgers[len(l.ledgers)-1], -1}
+}
+
 // opening is where a reader starts that asks for p, inclusive. In a trimmed ledger that
 // is the next one there is; in one that never was, it is silently the earliest. Further
 // beyond the end than the very next position it is beyond (P23).

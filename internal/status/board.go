@@ -99,6 +99,17 @@ func (b *Board) ClearMapping(name string) {
 	})
 }
 
+// maxNotes is how many notes of a mapping are kept.
+const maxNotes = 20
+
+// Note keeps something that happened to a mapping and is over.
+func (b *Board) Note(name, text string) {
+	b.withMapping(name, func(m *mapping) {
+		m.Notes = append(m.Notes, Note{b.now(), text})
+		m.Notes = m.Notes[max(len(m.Notes)-maxNotes, 0):]
+	})
+}
+
 // SetLane reports about a lane, which is new if its id is.
 func (b *Board) SetLane(mappingName, id string, s State, reason string, facts LaneFacts) {
 	b.withMapping(mappingName, func(m *mapping) {
@@ -171,7 +182,7 @@ func (b *Board) Report() Report {
 // report returns the mapping with its lanes in order, and with the worst lane's state where it has none of its own.
 func (m *mapping) report() Mapping {
 	out := m.Mapping
-	out.Lanes = []Lane{}
+	out.Lanes, out.Notes = []Lane{}, slices.Clone(m.Notes)
 	for _, l := range m.lanes {
 		out.Lanes = append(out.Lanes, *l)
 	}

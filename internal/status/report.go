@@ -46,8 +46,16 @@ type Mapping struct {
 	State  State     `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"`
+	// Notes are the latest losses that were noticed, the oldest first.
+	Notes []Note `json:"notes,omitempty"`
 	// Lanes stand in the order of their ids.
 	Lanes []Lane `json:"lanes"`
+}
+
+// Note is something that happened and is over.
+type Note struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
 }
 
 // Endpoint is a topic in a cluster.
