@@ -334,11 +334,11 @@ func TestBesideTraffic(t *testing.T) {
 					return
 				default:
 					w.publish("east", w.texts(40, 30))
-					time.Sleep(10 * time.Millisecond) // fake time
+					time.Sleep(100 * time.Millisecond) // fake time
 				}
 			}
 		}()
-		for range 5 {
+		for range 3 {
 			time.Sleep(3 * time.Second) // fake time
 			r, err := Run(context.Background(), m, Options{})
 			if err != nil || r.Result != Equal || r.Faults.Total() > 0 {

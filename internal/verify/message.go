@@ -142,10 +142,3 @@ func (d *digests) merge(o *digests) {
 		d[i].sum.add(o[i].sum)
 	}
 }
-
-func (d *digests) messages() (n int64) {
-	for i := range d {
-		n += d[i].messages
-	}
-	return n
-}
