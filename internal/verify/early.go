@@ -1,5 +1,7 @@
 package verify
 
+import "github.com/geobridge/geobridge/replicate"
+
 // targetDigest adds up what one target segment holds.
 //
 // A keyless message counts at the source from where all of its lane does (see
@@ -7,6 +9,7 @@ package verify
 // until the end; should they be too many, all count, and the range is narrowed.
 type targetDigest struct {
 	digests
+	blocks blocks
 	bounds *bounds
 	early  []early
 	over   bool
@@ -17,20 +20,22 @@ type early struct {
 	ident
 	n   int
 	sum sum
+	at  replicate.Position
 }
 
 // mostEarly is how many a segment keeps.
 const mostEarly = 1 << 16
 
-func (t *targetDigest) add(m *message) {
+func (t *targetDigest) add(m *message, at replicate.Position) {
 	if m.rng == keyless && !t.over && !t.bounds.counts(m.ident) {
 		if len(t.early) < mostEarly {
-			t.early = append(t.early, early{m.ident, m.n, m.sum})
+			t.early = append(t.early, early{m.ident, m.n, m.sum, at})
 			return
 		}
 		t.over = true
 	}
 	t.digests.add(m)
+	t.blocks.add(m.ident, m.n, m.sum, at)
 }
 
 // finish takes up what counts after all, once all of the target is read, and
@@ -39,6 +44,7 @@ func (t *targetDigest) finish() (left int64) {
 	for _, e := range t.early {
 		if t.over || t.bounds.counts(e.ident) {
 			t.digests.add(&message{ident: e.ident, n: e.n, rng: keyless, sum: e.sum})
+			t.blocks.add(e.ident, e.n, e.sum, e.at)
 		} else {
 			left += int64(e.n)
 		}
@@ -46,3 +52,17 @@ func (t *targetDigest) finish() (left int64) {
 	t.early = nil
 	return left
 }
+
+// sourceDigest adds up what one lane holds.
+type sourceDigest struct {
+	digests
+	blocks blocks
+}
+
+func (s *sourceDigest) add(m *message) {
+	s.digests.add(m)
+	s.blocks.add(m.ident, m.n, m.sum, m.pos)
+}
+
+// leave notes a message that does not count, since the target may hold it all the same.
+func (s *sourceDigest) leave(m *message) { s.blocks.touch(m.ident, m.pos) }

@@ -10,7 +10,8 @@ import (
 // the source's with them. Segments of one side may be given at the same time.
 type finder struct {
 	wanted [ranges]bool
-	of     int64 // only one entry in so many
+	of     int64          // only one entry in so many
+	blocks map[block]bool // only these; nil: all
 	lanes  *lanes
 	order  *order
 	shards [finderShards]finderShard
@@ -67,7 +68,7 @@ func newFinder(l *lanes, wanted [ranges]bool, of int64, limit int, o *order) *fi
 }
 
 func (f *finder) wants(m *message) bool {
-	return f.wanted[m.rng] && (f.of <= 1 || (m.pos.Entry+31*m.pos.Ledger)%f.of == 0)
+	return f.wanted[m.rng] && (f.blocks == nil || f.blocks[blockOf(m.ident)]) && (f.of <= 1 || (m.pos.Entry+31*m.pos.Ledger)%f.of == 0)
 }
 
 // target takes a message that the target holds.
@@ -179,9 +180,9 @@ func (s *shown) clone() *shown {
 	return &out
 }
 
-// differing names the fields in which a message of the target is not what the
+// differingFields names the fields in which a message of the target is not what the
 // source holds.
-func differing(source, target *content, a, b *shown) (names []string) {
+func differingFields(source, target *content, a, b *shown) (names []string) {
 	note := func(name string, differs bool) {
 		if differs && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -7,28 +7,40 @@ import (
 	"github.com/geobridge/geobridge/replicate"
 )
 
-// narrow reads both sides again to name the messages of the ranges that differ.
-// The bounds are found anew, so that what was trimmed meanwhile is no fault.
+// narrow reads again what differs, to name its messages.
 func (c *comparison) narrow(ctx context.Context) error {
 	c.report.Passes++
 	c.Progress.begin("narrowing")
 	wanted, of := c.choose()
-	order := newOrder(c.lanes, c.Keys, func(rng int) bool { return wanted[rng] })
-	finder := newFinder(c.lanes, wanted, of, c.Limit, order)
+	follow := func(rng int) bool { return wanted[rng] }
+	finder := newFinder(c.lanes, wanted, of, c.Limit, newOrder(c.lanes, c.Keys, follow))
 	p, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	// First the target, then the source: one meets what the other left.
-	err = c.read(ctx, p, &visitors{target: func(int) func(*message, place) { return finder.target }})
-	if err == nil {
-		err = c.read(ctx, p, &visitors{source: func(int) func(*message) { return finder.source }, found: finder.holds})
-	}
+	same, err := c.first.same(ctx, c.lanes, p)
 	if err != nil {
 		return err
 	}
-	finder.finish()
+	if same {
+		if err := c.narrowBlocks(ctx, p, finder); err != nil {
+			return err
+		}
+	}
+	if finder.counts.Total() == 0 {
+		// One side was trimmed meanwhile: with bounds that are found anew, that is no fault.
+		finder = newFinder(c.lanes, wanted, of, c.Limit, newOrder(c.lanes, c.Keys, follow))
+		// First the target, then the source: one meets what the other left.
+		err = c.read(ctx, p, &visitors{target: func(int) func(*message, place) { return finder.target }})
+		if err == nil {
+			err = c.read(ctx, p, &visitors{source: func(int) func(*message) { return finder.source }, found: finder.holds})
+		}
+		if err != nil {
+			return err
+		}
+		finder.finish()
+	}
 	c.settle(finder)
 	return c.name(ctx, finder)
 }
@@ -156,7 +168,7 @@ func (c *comparison) compare(x *fault, entry content, identity []byte) []string 
 	if index < 0 || index >= len(entry.messages) {
 		return []string{"not known: the entry does not hold it any more"}
 	}
-	if names := differing(x.entry, &entry, x.shown, &entry.messages[index]); len(names) > 0 {
+	if names := differingFields(x.entry, &entry, x.shown, &entry.messages[index]); len(names) > 0 {
 		return names
 	}
 	return []string{"the number of messages in its entry"}

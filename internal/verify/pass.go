@@ -16,8 +16,9 @@ import (
 type pass struct {
 	layout  *reroute.Layout // of the target
 	bounds  *bounds
-	source  []*reader // by lane
-	target  []*reader // by segment, parents first
+	began   []replicate.Position // where lanes begin at the source
+	source  []*reader            // by lane
+	target  []*reader            // by segment, parents first
 	sources []sourceSegment
 	targets []targetSegment
 }
@@ -26,6 +27,7 @@ type pass struct {
 type visitors struct {
 	source func(lane int) func(*message)
 	found  func(*message) bool
+	left   func(lane int) func(*message)
 	target func(segment int) func(*message, place)
 }
 
@@ -60,6 +62,9 @@ func (c *comparison) open(ctx context.Context) (*pass, error) {
 		var p *pass
 		if p, err = c.openTarget(ctx); err == nil {
 			p.source = source
+			for i := range c.lanes.all {
+				p.began = append(p.began, c.lanes.all[i].first)
+			}
 			return p, nil
 		}
 	}
@@ -201,6 +206,9 @@ func (c *comparison) readSources(ctx context.Context, group *errgroup.Group, p *
 	for i := range p.sources {
 		p.sources[i] = sourceSegment{rules: &c.rules, lanes: c.lanes, lane: int32(i), bounds: p.bounds,
 			digest: newDigester(c.Source.Cluster, c.seeds), visit: v.source(i), found: v.found}
+		if v.left != nil {
+			p.sources[i].left = v.left(i)
+		}
 		group.Go(func() error {
 			if err := c.readSource(ctx, p.source[i], &p.sources[i]); err != nil {
 				return fmt.Errorf("source %s, segment %d: %w", c.Source.Key, c.lanes.all[i].segment.ID, err)

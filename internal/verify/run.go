@@ -94,6 +94,7 @@ type comparison struct {
 	report         Report
 	source, target digests
 	late           [keyless]int64
+	first          firstPass
 }
 
 func (c *comparison) run(ctx context.Context) (*Report, error) {
@@ -131,14 +132,18 @@ func (c *comparison) digest(ctx context.Context) error {
 	}
 	defer p.close()
 	order := newOrder(c.lanes, c.Keys, func(int) bool { return true })
-	sources, targets := make([]digests, len(p.source)), make([]targetDigest, len(p.target))
+	sources, targets := make([]sourceDigest, len(p.source)), make([]targetDigest, len(p.target))
+	for i := range sources {
+		sources[i].blocks = newBlocks()
+	}
 	err = c.read(ctx, p, &visitors{
 		source: func(i int) func(*message) { return sources[i].add },
+		left:   func(i int) func(*message) { return sources[i].leave },
 		target: func(i int) func(*message, place) {
-			targets[i].bounds = p.bounds
+			targets[i].bounds, targets[i].blocks = p.bounds, newBlocks()
 			return func(m *message, at place) {
-				targets[i].add(m)
-				order.see(m, at)
+				targets[i].add(m, at.pos)
+				c.check(order, m, at)
 			}
 		},
 	})
@@ -146,7 +151,7 @@ func (c *comparison) digest(ctx context.Context) error {
 		return err
 	}
 	for i := range sources {
-		c.source.merge(&sources[i])
+		c.source.merge(&sources[i].digests)
 	}
 	c.report.Source, c.report.Target = p.counts()
 	for i := range targets {
@@ -155,7 +160,15 @@ func (c *comparison) digest(ctx context.Context) error {
 		c.report.Target.Compared -= early
 		c.target.merge(&targets[i].digests)
 	}
+	c.first.keep(p, sources, targets)
 	return c.orders(ctx, order)
+}
+
+// check notes where to look for the messages of an order that is not kept.
+func (c *comparison) check(o *order, m *message, at place) {
+	if before, ok := o.see(m, at); !ok {
+		c.first.out(blockOf(m.ident), blockOf(before.ident))
+	}
 }
 
 // orders takes what an order has found, and reads the target again for the
@@ -181,7 +194,7 @@ func (c *comparison) orders(ctx context.Context, order *order) error {
 		last := order
 		order = newOrder(c.lanes, c.Keys, last.pending)
 		err = c.read(ctx, p, &visitors{target: func(int) func(*message, place) {
-			return func(m *message, at place) { order.see(m, at) }
+			return func(m *message, at place) { c.check(order, m, at) }
 		}})
 		p.close()
 		if err != nil {

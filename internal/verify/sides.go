@@ -69,6 +69,8 @@ type sourceSegment struct {
 	visit  func(*message)
 	// found, if set, tells whether the target holds a message that is not expected there.
 	found func(*message) bool
+	// left, if set, is told of those that are not.
+	left func(*message)
 
 	counts SourceCounts
 }
@@ -101,6 +103,9 @@ func (s *sourceSegment) take(ctx context.Context, m *pulsar.Message) error {
 			failed = err
 		case !held && (s.found == nil || !s.found(x)):
 			s.counts.Trimmed += int64(x.n)
+			if s.left != nil {
+				s.left(x)
+			}
 		default:
 			s.counts.Compared += int64(x.n)
 			s.visit(x)
@@ -119,11 +124,15 @@ type targetSegment struct {
 	digest  *digester
 	visit   func(*message, place)
 
-	seen   map[int32]bool // lanes
+	seen   map[int32]bool // lanes; nil: their bounds are known
+	began  replicate.Position
 	counts TargetCounts
 }
 
 func (t *targetSegment) take(m *pulsar.Message) {
+	if t.counts.Entries == 0 {
+		t.began = m.ID
+	}
 	t.counts.Entries++
 	t.counts.Bytes += int64(m.Entry.Size())
 	n := messagesOf(m)
@@ -141,7 +150,7 @@ func (t *targetSegment) take(m *pulsar.Message) {
 		t.counts.Other += n
 		return
 	}
-	if !t.seen[lane] {
+	if t.seen != nil && !t.seen[lane] {
 		t.seen[lane] = true
 		t.bounds.saw(lane, t.index, id.Pos)
 	}
