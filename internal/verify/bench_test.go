@@ -187,7 +187,7 @@ func TestMillion(t *testing.T) {
 	if err != nil {
 		t.Skip("GEOBRIDGE_VERIFY_MESSAGES=1000000 runs it")
 	}
-	w := million(t, n, n/10, 100, true)
+	w := million(t, n, n/10, 500, true)
 	defer w.close()
 	m := w.mapping("east", "west")
 	read := w.readOnly(m)
