@@ -11,7 +11,7 @@ type block struct {
 	n      int64
 }
 
-const blockEntries = 1024
+const blockEntries = 256
 
 func blockOf(id ident) block { return block{id.lane, id.pos.Ledger, id.pos.Entry / blockEntries} }
 

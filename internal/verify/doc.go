@@ -14,6 +14,6 @@
 //
 // Memory: a window of at most 64 MiB of entries on each side, some 100 bytes for
 // each key that is followed, of at most Options.Keys at a time, some 150 for each
-// 1,024 entries, and some 100 for each message of the ranges that are narrowed, of
+// 256 entries, and some 100 for each message of the ranges that are narrowed, of
 // at most Options.Messages.
 package verify
