@@ -8,6 +8,10 @@ import (
 // write sends the record as it stands; it returns the version.
 func (m *Machine) write() uint64 {
 	m.record.Frontier = m.entries.frontier
+	if m.record.Seen = nil; m.entries.last.Compare(m.entries.frontier) > 0 {
+		last := m.entries.last
+		m.record.Seen = &last
+	}
 	for id, t := range m.targets {
 		if m.raise(t) {
 			m.record.dropFloor(id)

@@ -26,6 +26,18 @@ func (m *Machine) drain() {
 	m.progress()
 }
 
+// onResume ends a session that holds by policy. The next one is told what an
+// operator accepts.
+func (m *Machine) onResume(Event) {
+	switch {
+	case m.hold == "":
+	case m.state == Claiming:
+		m.leave(Event{})
+	default:
+		m.drain()
+	}
+}
+
 // settle goes on when nothing is on its way any more.
 func (m *Machine) settle() {
 	if m.parking > 0 && m.handover {

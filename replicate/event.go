@@ -13,7 +13,7 @@ const (
 	evActive                             // elected by the broker
 	evInactive                           // another instance was elected
 	evParentsDone                        // every parent is finished, or gone from the source layout
-	evCheckpointClaimed                  // Record, or nil if the lane never wrote one
+	evCheckpointClaimed                  // Record, or nil if the lane never wrote one; Pos: where the source subscription stands
 	evRecordStored                       // the last WriteRecord has its receipt
 	evCheckpointLost                     // Err: the checkpoint producer died
 	evEntry                              // Entry
@@ -27,6 +27,9 @@ const (
 	evEnded                              // Target: terminated
 	evScanned                            // Target, Gen, Found: all of this lane that is stored in the range asked for; Pos: the log begins after it
 	evGone                               // Target: its topic does not exist
+	evLooked                             // Hole: what was found in it
+	evMark                               // Pos: where the source subscription stands
+	evResume                             // an operator accepts what the lane holds for
 	evReceipt                            // Target, Gen, Seq, Pos
 	evDoubt                              // Target, Gen, Err: sends may or may not be stored
 	evParked                             // Poison
@@ -56,6 +59,7 @@ type Event struct {
 	Layout *reroute.Layout
 	Poison poison
 	Found  []found
+	Hole   hole
 	Err    error
 }
 
@@ -71,9 +75,11 @@ const (
 	efProbe                             // what is the sealed segment's backlog? → evBacklog
 	efClaim                             // Target, Segment, Gen → evClaimed, evEnded or evGone
 	efScan                              // Target, Segment, Gen, From, Pos (no position: to the end) → evScanned or evGone
+	efLook                              // Hole → evLooked
+	efGap                               // Reason, Why: source data is gone, N times; 0: it was counted before
 	efSend                              // Target, Part
 	efPresent                           // N messages were found stored
-	efEvidenceLost                      // Target, Why: nothing tells any more what is stored there
+	efEvidenceLost                      // Target, Why: nothing tells any more what is stored there; N as in efGap
 	efRelease                           // Target: close its producer
 	efPark                              // Poison → evParked
 	efReceipted                         // Part is stored in Target at Pos
@@ -97,7 +103,9 @@ type Effect struct {
 	Poison  poison
 	Record  Record
 	Result  Result
+	Hole    hole
 	Why     string
+	Reason  string
 }
 
 // Result says how a session of a lane ended.

@@ -51,7 +51,11 @@ func (m *Machine) lose(id TargetID, why string) bool {
 	if !goOn {
 		m.hold = why + evidenceRemedy
 	}
-	m.emit(Effect{Kind: efEvidenceLost, Target: id, Why: why})
+	ef := Effect{Kind: efEvidenceLost, Target: id, Why: why, N: 1}
+	if m.cfg.Accept && goOn && m.cfg.StopEvidence {
+		ef.N, ef.Why = 0, "accepted: "+why
+	}
+	m.emit(ef)
 	return goOn
 }
 

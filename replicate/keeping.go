@@ -2,8 +2,11 @@ package replicate
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
+
+	"github.com/geobridge/geobridge/layoutcache"
 )
 
 // keepingWatch looks at what a side's namespace does to stored entries, and says
@@ -114,8 +117,12 @@ func (m *Mapping) checkSource(ctx context.Context) {
 		env.Log.Warn("cannot see whether the subscription is still recorded", "error", err)
 		return
 	}
-	sub := subs[env.Subscription]
+	sub, there := subs[env.Subscription]
 	env.metrics.lagEntries.Set(float64(sub.Backlog))
+	if snap := env.Source.Layout.Snapshot(); !there && snap.State == layoutcache.Live && snap.Incarnation == m.incarnation.Load() {
+		env.unsubscribed.Store(true)
+		m.lost(gapUnsubscribed, fmt.Sprintf("subscription %s was deleted at the source: what was published since may be gone", env.Subscription))
+	}
 	if !sub.Recorded {
 		env.Log.Error("the subscription is not recorded at the source any more: recording it again", "subscription", env.Subscription)
 		err = env.Source.Admin.RecordSubscription(ctx, env.Source.Topic, env.Subscription)

@@ -24,6 +24,9 @@ type Lane struct {
 	parentsDone chan struct{} // closed when each parent is finished or gone
 	sealed      chan struct{} // closed when the segment takes no more
 	epoch       atomic.Uint64 // written last by this instance
+	resume      chan struct{} // an operator accepts what the lane holds for
+	accept      atomic.Bool   // so does the next session
+	behind      atomic.Bool   // there is more than was copied, as far as is known
 
 	shown  LaneStatus
 	before error    // what ended the last session
@@ -37,7 +40,7 @@ func newLane(env *Env, seg *reroute.Segment) *Lane {
 		env: env, id: id, name: id.Name(), topic: seg.Topic(env.Source.Topic), segment: seg,
 		log:     env.Log.With("segment", seg.ID, "lane", id.Name()),
 		metrics: env.metrics, bad: noPosition(),
-		parentsDone: make(chan struct{}), sealed: make(chan struct{}),
+		parentsDone: make(chan struct{}), sealed: make(chan struct{}), resume: make(chan struct{}, 1),
 	}
 }
 
@@ -68,10 +71,14 @@ func (l *Lane) Run(ctx, hard context.Context) error {
 		case ctx.Err() != nil && !res.Clean:
 			return fmt.Errorf("segment %d: %w", l.segment.ID, errNotDrained)
 		case res.Finished:
+			l.behind.Store(false)
 			l.log.Info("source segment finished")
 			return nil
 		case ctx.Err() != nil:
 			return nil
+		}
+		if res.Err == nil { // another instance's concern
+			l.behind.Store(false)
 		}
 		l.remember(res)
 		l.log.Info("lane opens again", "clean", res.Clean, "cause", cause(res))
@@ -95,8 +102,9 @@ func (l *Lane) session(ctx, hard context.Context) Result {
 		machine: NewMachine(MachineConfig{
 			Rules: rules, Source: reroute.SourceOf(l.segment), TargetTopic: l.env.Target.Topic,
 			MaxSize: l.env.maxSize, Window: l.env.Budget.Window(), StopPoison: l.env.StopPoison, Before: l.before,
-			StopEvidence: l.env.StopEvidence,
-			Tolerate:     l.tolerate(), ParentsDone: isClosed(l.parentsDone), Sealed: isClosed(l.sealed),
+			StopEvidence: l.env.StopEvidence, StopGap: l.env.StopGap, Accept: l.accept.Swap(false),
+			FromLatest: l.env.FromLatest && len(l.segment.Parents) == 0, Unsubscribed: l.env.unsubscribed.Load(),
+			Tolerate: l.tolerate(), ParentsDone: isClosed(l.parentsDone), Sealed: isClosed(l.sealed),
 		}),
 	}
 	return s.run(ctx, hard)
@@ -164,6 +172,9 @@ func (l *Lane) show(m *Machine) {
 
 // publish shows state and figures: on each tick and each change of state.
 func (l *Lane) publish(m *Machine) {
+	if m.state > Standby && (len(m.entries.queue) > 0 || m.told > 0) {
+		l.behind.Store(true)
+	}
 	st := l.shown
 	if f := m.entries.frontier; f != noPosition() {
 		st.Frontier = f.String()

@@ -149,7 +149,7 @@ func TestRunningPark(t *testing.T) {
 	r := newRig(t, nil).open(splitOne(t))
 	r.giveEntry(0, encryptedBatch(t)).want("park 0 encrypted")
 	poison := r.last[0].Poison
-	r.on(evTick).want()
+	r.on(evTick).want("record epoch 1 frontier -1").stored()
 	r.step(Event{Kind: evParked, Poison: poison}).on(evTick).want("record epoch 1 frontier 0").stored().want("ack 0")
 }
 

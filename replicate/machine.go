@@ -18,6 +18,9 @@ type MachineConfig struct {
 	// StopEvidence is on_lost_evidence: stop; Accept, that an operator takes what an
 	// opening finds lost.
 	StopEvidence, Accept bool
+	StopGap              bool // on_gap: stop
+	FromLatest           bool // the subscription began at the end of this segment
+	Unsubscribed         bool // the subscription was deleted, and made again
 	// Tolerate is an entry that was unreadable often enough to be parked.
 	Tolerate Position
 	// Before is what ended the session before this one, if it was trouble.
@@ -59,6 +62,8 @@ type Machine struct {
 	abandoned   bool
 	present     presences // stored by earlier sessions, above the frontier
 	unsure      bool      // what earlier sessions left in doubt was not looked for yet
+	through     Position  // the last that was delivered, or looked into
+	looking     int       // holes that are looked into
 	starved     int       // answers in a row that speak of a backlog while nothing comes
 	moved       uint64    // rises with all that is progress
 	told        int64     // the source's last word about its backlog
@@ -84,6 +89,7 @@ func NewMachine(cfg MachineConfig) *Machine {
 		entries:     inflight{last: noPosition()},
 		flow:        newFlow(cfg.Window),
 		acked:       noPosition(),
+		through:     noPosition(),
 		targets:     map[TargetID]*target{},
 		present:     presences{},
 	}
@@ -119,6 +125,8 @@ func (m *Machine) Why() string {
 		return because("attaches to the source segment", m.cfg.Before)
 	case m.state == Standby, m.state == Closed:
 		return ""
+	case m.looking > 0 && m.cfg.StopGap:
+		return "looks whether source data is gone"
 	case m.missing != nil:
 		return m.missing.Error()
 	case m.layout == nil:
@@ -246,6 +254,7 @@ func (m *Machine) onFirstClaim(ev Event) {
 	m.record.Epoch++
 	m.record.Clean = false
 	m.entries.frontier = m.record.Frontier
+	m.beginAt(ev.Pos)
 	m.enter(Recording)
 	m.write()
 }

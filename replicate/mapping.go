@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,10 +22,14 @@ type Mapping struct {
 	watcher layoutcache.Watcher // of the source cluster
 	guard   *guard
 
-	incarnation uint64 // of the source that the lanes serve
-	unkept      bool   // nothing keeps what the target is given; it was said
+	incarnation atomic.Uint64 // of the source that the lanes serve
+	resume      chan struct{} // an operator accepts what the mapping holds for
+	recreated   bool          // it was found deleted and made again, and that is told
+	counted     bool          // what the mapping holds for is counted
+	unkept      bool          // nothing keeps what the target is given; it was said
 
 	mu      sync.Mutex
+	all     map[TargetID]*running      // lanes by source segment; ids alone come again
 	layouts map[string]*reroute.Layout // last seen by cluster, to count changes
 }
 
@@ -33,7 +38,7 @@ type Mapping struct {
 func NewMapping(env *Env, policy Policy, watcher layoutcache.Watcher, metrics *Metrics) *Mapping {
 	env.metrics = metrics.forMapping(env.Mapping, env.Source.Key, env.Target.Key)
 	env.Log = env.Log.With("mapping", env.Mapping)
-	return &Mapping{env: env, policy: policy, watcher: watcher, guard: newGuard(env), layouts: map[string]*reroute.Layout{}}
+	return &Mapping{env: env, policy: policy, watcher: watcher, guard: newGuard(env), resume: make(chan struct{}, 1), all: map[TargetID]*running{}, layouts: map[string]*reroute.Layout{}}
 }
 
 // Run copies until ctx ends and what was begun is drained, or hard ends. It
@@ -42,9 +47,13 @@ func (m *Mapping) Run(ctx, hard context.Context) error {
 	name := m.env.Mapping
 	defer m.beating()()
 	m.show(ShowStarting, "connects")
+	// Until there are lanes, nobody knows how much waits: the lag runs from here.
+	m.env.metrics.opened(name)
+	defer m.env.metrics.left(name)
 	if !m.until(ctx, m.connect) || !m.until(ctx, m.topicsExist) || !m.until(ctx, m.prepare) {
 		return nil // stopped before anything was begun
 	}
+	m.env.metrics.left(name)
 	m.env.Log.Info("mapping runs")
 	m.env.Board.ClearMapping(name)
 	defer m.env.Source.Layout.Subscribe(m.countLayouts(m.env.Source.Key))()
@@ -121,6 +130,8 @@ func waitState(err error) string {
 		return ShowStarting
 	case errors.As(err, new(refusal)):
 		return ShowFailed
+	case errors.As(err, new(held)):
+		return ShowStopped
 	}
 	return ShowStalled
 }
@@ -196,7 +207,6 @@ type running struct {
 // its parents are done.
 func (m *Mapping) lanes(ctx, hard context.Context) error {
 	var group errgroup.Group
-	all := map[TargetID]*running{} // by source segment; ids alone come again
 	news := make(chan struct{}, 1)
 	defer m.env.Source.Layout.Subscribe(func(*layoutcache.Snapshot) {
 		select {
@@ -206,7 +216,7 @@ func (m *Mapping) lanes(ctx, hard context.Context) error {
 	})()
 	for ctx.Err() == nil {
 		finished := m.env.Records.Finished()
-		m.reconcile(ctx, hard, all, &group)
+		m.reconcile(ctx, hard, &group)
 		select {
 		case <-ctx.Done():
 		case <-news:
@@ -219,7 +229,7 @@ func (m *Mapping) lanes(ctx, hard context.Context) error {
 
 // reconcile starts the lanes of new segments, stops those of segments that are
 // gone, and opens children whose parents are done.
-func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running, group *errgroup.Group) {
+func (m *Mapping) reconcile(ctx, hard context.Context, group *errgroup.Group) {
 	snap := m.env.Source.Layout.Snapshot()
 	if snap.State == layoutcache.Missing {
 		m.show(ShowStalled, fmt.Sprintf("source topic %s does not exist on cluster %s", m.env.Source.Topic, m.env.Source.Key))
@@ -231,17 +241,20 @@ func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running
 		return
 	}
 	m.env.Board.ClearMapping(m.env.Mapping)
-	for id, r := range all {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, r := range m.all {
 		if s := snap.Layout.Segment(id.Segment); s == nil || s.CreatedAtMs != id.CreatedAtMs {
 			r.stop()
-			delete(all, id)
+			delete(m.all, id)
+			m.ended(r.lane, snap.Layout)
 		}
 	}
 	for _, s := range snap.Layout.Segments() {
-		r := all[targetID(s)]
+		r := m.all[targetID(s)]
 		if r == nil {
 			r = m.start(ctx, hard, s, group)
-			all[targetID(s)] = r
+			m.all[targetID(s)] = r
 		}
 		if s.Sealed && !isClosed(r.lane.sealed) {
 			close(r.lane.sealed)
@@ -255,17 +268,21 @@ func (m *Mapping) reconcile(ctx, hard context.Context, all map[TargetID]*running
 // recordAgain records the subscription on a source topic that was deleted and
 // created again, before any lane attaches to it; false: not yet.
 func (m *Mapping) recordAgain(ctx context.Context, incarnation uint64) bool {
-	if incarnation == m.incarnation {
+	if incarnation == m.incarnation.Load() {
 		return true
 	}
-	if m.incarnation != 0 {
+	if m.incarnation.Load() != 0 {
+		if !m.acceptRecreated() {
+			return false
+		}
 		if err := m.env.Source.Admin.RecordSubscription(ctx, m.env.Source.Topic, m.env.Subscription); err != nil {
 			m.show(ShowStalled, fmt.Sprintf("the source topic was created again, and the subscription cannot be recorded: %v", err))
 			return false
 		}
 		m.env.Log.Warn("the source topic was created again: the subscription is recorded on it")
+		m.recreated = false
 	}
-	m.incarnation = incarnation
+	m.incarnation.Store(incarnation)
 	return true
 }
 

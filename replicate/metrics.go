@@ -15,6 +15,7 @@ type Metrics struct {
 	opened, sampled, splitParts       *prometheus.CounterVec
 	duplicatesAvoided, reroutes       *prometheus.CounterVec
 	claims, depositions, evidenceLost *prometheus.CounterVec
+	gaps                              *prometheus.CounterVec
 	layoutChanges                     *prometheus.CounterVec
 	unreceipted, lagEntries           *prometheus.GaugeVec
 	lastProgress, lastCheckpoint      *prometheus.GaugeVec
@@ -51,6 +52,7 @@ func NewMetrics(reg prometheus.Registerer, budget *Budget) *Metrics {
 	m.claims = counter("claims_total", "Producers claimed with a barrier.")
 	m.depositions = counter("depositions_total", "Lanes that found a newer epoch.")
 	m.evidenceLost = counter("evidence_lost_total", "Recoveries whose evidence was gone.")
+	m.gaps = counter("source_gaps_total", "Times that data at the source was gone before it was copied.", "reason")
 	m.layoutChanges = counter("layout_changes_total", "Changes of a topic's layout seen.", "cluster")
 	m.unreceipted = gauge("unreceipted_sends", "Sends without their receipt yet.")
 	m.lagEntries = gauge("lag_entries", "The source's own backlog figure over all segments.")
@@ -81,6 +83,7 @@ type mappingMetrics struct {
 	openedEntries, splitParts, reroutes      prometheus.Counter
 	claims, depositions, duplicatesAvoided   prometheus.Counter
 	evidenceLost                             prometheus.Counter
+	gaps                                     map[string]prometheus.Counter
 	unreceipted, inflight, parked            prometheus.Gauge
 	lastProgress, lastCheckpoint, lagEntries prometheus.Gauge
 	latency                                  prometheus.Observer
@@ -92,7 +95,7 @@ type mappingMetrics struct {
 // forMapping starts every series of a mapping at 0.
 func (m *Metrics) forMapping(name string, clusters ...string) *mappingMetrics {
 	mm := &mappingMetrics{
-		all: m, mapping: name, outcomes: map[Outcome]prometheus.Counter{},
+		all: m, mapping: name, outcomes: map[Outcome]prometheus.Counter{}, gaps: map[string]prometheus.Counter{},
 		messages: m.messages.WithLabelValues(name), readBytes: m.readBytes.WithLabelValues(name),
 		writtenBytes: m.writtenBytes.WithLabelValues(name), openedEntries: m.opened.WithLabelValues(name),
 		splitParts: m.splitParts.WithLabelValues(name), reroutes: m.reroutes.WithLabelValues(name),
@@ -107,6 +110,9 @@ func (m *Metrics) forMapping(name string, clusters ...string) *mappingMetrics {
 		mm.outcomes[o] = m.entries.WithLabelValues(name, o.Outcome, o.Reason)
 	}
 	m.sampled.WithLabelValues(name)
+	for _, reason := range gapReasons() {
+		mm.gaps[reason] = m.gaps.WithLabelValues(name, reason)
+	}
 	for _, c := range clusters {
 		m.layoutChanges.WithLabelValues(name, c)
 	}

@@ -135,8 +135,9 @@ func (w *world) forgetReceipt() {
 func (w *world) prune() {
 	for _, l := range w.sorted() {
 		lists := func(rec Record) bool { return rec.floor(l.id) != nil }
-		if l.sealed && (w.record == nil || !lists(*w.record)) && !slices.ContainsFunc(w.writing, lists) {
+		if l.sealed && !l.gone && (w.record == nil || !lists(*w.record)) && !slices.ContainsFunc(w.writing, lists) {
 			l.gone = true
+			w.forget(l.id)
 		}
 	}
 }
@@ -147,8 +148,10 @@ func (w *world) steal() {
 	logs := w.sorted()
 	l := logs[w.rng.IntN(len(logs))]
 	if l.sealed && w.rng.IntN(2) == 0 {
-		l.gone, l.inbox = true, nil
-		w.forget(l.id)
+		if l.inbox = nil; !l.gone {
+			l.gone = true
+			w.forget(l.id)
+		}
 		return
 	}
 	l.rolls, l.log = l.rolls+1, nil

@@ -103,6 +103,7 @@ type Env struct {
 	Rules                           Rules // Lane is filled in by each lane
 	StopPoison                      bool
 	StopGap                         bool // on_gap: stop
+	FromLatest                      bool // start: latest
 	StopEvidence                    bool // on_lost_evidence: stop
 	CheckpointInterval              time.Duration
 	StallTimeout                    time.Duration
@@ -112,8 +113,9 @@ type Env struct {
 	Board                           Board
 	Log                             *slog.Logger
 
-	maxSize int // of a target entry, known once the target was connected to
-	metrics *mappingMetrics
+	maxSize      int         // of a target entry, known once the target was connected to
+	unsubscribed atomic.Bool // the subscription was deleted at the source, and made again
+	metrics      *mappingMetrics
 }
 
 // Budget bounds the bytes of source entries that all lanes together hold, by the

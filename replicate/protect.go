@@ -136,9 +136,9 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (marked b
 			mine.Subscription, missingOn(atSource, m.env))}
 	}
 	if !subscribed && atTarget != nil && atTarget.Subscribed {
-		// Never start over silently.
-		return false, refusal{fmt.Sprintf("subscription %s was there once and is gone from the source: what was published since may be lost; give this mapping a new subscription to start over",
-			mine.Subscription)}
+		if err := m.resubscribe(ctx); err != nil {
+			return false, err
+		}
 	}
 	if atSource == nil {
 		if err := m.writeGenesis(ctx, m.env.Source.Client, m.env.ParkingTopic, mine); err != nil {
@@ -239,7 +239,7 @@ func (m *Mapping) ensureGuard(ctx context.Context) error {
 // the other way round it would begin at the earliest (observed, broker 5.0.1).
 func (m *Mapping) ensureSubscription(ctx context.Context, recorded bool) error {
 	src, sub := m.env.Source, m.env.Subscription
-	if !recorded && m.policy.Latest {
+	if !recorded && m.policy.Latest && !m.env.unsubscribed.Load() {
 		if err := m.subscribeLatest(ctx); err != nil {
 			return err
 		}

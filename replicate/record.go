@@ -44,6 +44,10 @@ type Record struct {
 	// Finished: the sealed source segment was read to its end and all of it is complete.
 	Finished bool    `json:"finished,omitempty"`
 	Floors   []Floor `json:"floors,omitempty"`
+	// Seen is the last entry that was delivered, where that is above the frontier.
+	Seen *Position `json:"seen,omitempty"`
+	// Passed: what was not delivered up to here was looked into.
+	Passed *Position `json:"passed,omitempty"`
 	// Lane says whose record it is, since the key cannot be read backwards: when
 	// the segment has left the source, the record is dropped.
 	Lane *LaneID `json:"lane,omitempty"`

@@ -100,6 +100,10 @@ func effectText(ef Effect) string {
 		return fmt.Sprintf("scan %d gen %d from %d to %d", ef.Target.Segment, ef.Gen, ef.From.Entry, ef.Pos.Entry)
 	case efPresent:
 		return fmt.Sprintf("present %d", ef.N)
+	case efLook:
+		return fmt.Sprintf("look %d to %d", ef.Hole.after.Entry, ef.Hole.upTo.Entry)
+	case efGap:
+		return fmt.Sprintf("gap %s %d", ef.Reason, ef.N)
 	case efEvidenceLost:
 		return fmt.Sprintf("evidence lost %d", ef.Target.Segment)
 	case efSend:
@@ -168,7 +172,7 @@ func (r *rig) fails(k EventKind) *rig        { return r.step(Event{Kind: k, Err:
 
 func (r *rig) checkpoint(rec *Record) *rig {
 	r.gen = r.asked
-	return r.step(Event{Kind: evCheckpointClaimed, Gen: r.gen, Record: rec})
+	return r.step(Event{Kind: evCheckpointClaimed, Gen: r.gen, Record: rec, Pos: noPosition()})
 }
 
 // segment ids of the rig's layouts were created at id+10.

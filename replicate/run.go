@@ -24,6 +24,8 @@ func (m *Machine) onEntry(ev Event) {
 		return
 	}
 	m.starved = 0
+	m.follows(e.pos)
+	m.dirty = true // the record says what is known to exist
 	m.entries.push(e)
 	m.progress()
 }
@@ -69,7 +71,7 @@ func (m *Machine) refill() {
 
 // pump cuts the entries that wait, in source order.
 func (m *Machine) pump() {
-	if m.state != Running || m.layout == nil {
+	if m.state != Running || m.layout == nil || m.looking > 0 && m.cfg.StopGap {
 		return
 	}
 	for m.hold == "" && m.entries.uncut < len(m.entries.queue) {

@@ -110,7 +110,8 @@ const scanMessages = 1000
 // read reads a topic once for all requests of a round: non-durable, so that it
 // leaves nothing behind.
 func (s *Scans) read(ctx context.Context, topic string, round []*scanRequest) error {
-	sc := &scanner{round: round, seen: noPosition(), wake: make(chan struct{}, 1), closed: make(chan error, 1)}
+	sc := newScanner(noPosition())
+	sc.round = round
 	start, end := round[0].from, round[0].to
 	for _, r := range round {
 		if r.from.Compare(start) < 0 {
@@ -137,6 +138,7 @@ func (s *Scans) read(ctx context.Context, topic string, round []*scanRequest) er
 type scanner struct {
 	deaf
 	round []*scanRequest
+	look  func(pulsar.Message) // at each entry, in the read loop; nil: none
 	end   Position
 	wake  chan struct{}
 
@@ -147,6 +149,10 @@ type scanner struct {
 	used   int // permits
 	beyond bool
 	over   bool
+}
+
+func newScanner(end Position) *scanner {
+	return &scanner{end: end, seen: noPosition(), wake: make(chan struct{}, 1), closed: make(chan error, 1)}
 }
 
 // Message looks at an entry, in the connection's read loop.
@@ -160,6 +166,9 @@ func (s *scanner) Message(m pulsar.Message) {
 	s.seen = m.ID
 	s.used += max(m.Info.NumMessages, 1)
 	s.beyond = s.beyond || s.end != noPosition() && m.ID.Compare(s.end) > 0
+	if s.look != nil {
+		s.look(m)
+	}
 	if m.Err == nil && m.Info.Identity != nil {
 		s.match(m.ID, m.Info.Identity)
 	}

@@ -193,8 +193,16 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 		c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, s.lane.name, s.checkpointSink(gen))
 		if err == nil {
 			var found *Record
-			if found, err = env.Records.Find(ctx, s.lane.name, c.barrier); err == nil {
-				s.box.put(letter{ev: Event{Kind: evCheckpointClaimed, Gen: gen, Record: found}, do: func() { s.checkpoint, s.checkpointGen = &c, gen }})
+			mark := noPosition()
+			if found, err = env.Records.Find(ctx, s.lane.name, c.barrier); err == nil && gen == 1 {
+				if mark, err = s.mark(ctx); err != nil && ctx.Err() == nil {
+					closeProducer(c.producer)
+					s.box.post(Event{Kind: evSourceClosed, Err: fmt.Errorf("where the subscription stands: %w", err)})
+					return // a broker never answers for a consumer that it does not know
+				}
+			}
+			if err == nil {
+				s.box.put(letter{ev: Event{Kind: evCheckpointClaimed, Gen: gen, Record: found, Pos: mark}, do: func() { s.checkpoint, s.checkpointGen = &c, gen }})
 				return
 			}
 			closeProducer(c.producer)

@@ -37,6 +37,7 @@ type session struct {
 	ticks                 int
 	patience              patience
 	wrote                 time.Time // the last record
+	marked                time.Time // the last question where the subscription stands
 	over                  bool
 	result                Result
 	layoutSeen            uint64 // the incarnation of the target that this session works with
@@ -107,6 +108,9 @@ func (s *session) follow(session, stop context.Context, tick <-chan time.Time) {
 		case <-sealed:
 			sealed = nil
 			s.box.post(Event{Kind: evSealed})
+		case <-s.lane.resume:
+			s.lane.accept.Store(true)
+			s.box.post(Event{Kind: evResume})
 		case <-beat.C:
 			s.box.put(letter{ev: Event{Kind: evNothing}, do: s.lane.beat})
 		case <-look.C:
@@ -148,7 +152,12 @@ func (s *session) apply(ef Effect) {
 	case efPresent:
 		s.lane.metrics.duplicatesAvoided.Add(float64(ef.N))
 	case efEvidenceLost:
-		s.lane.metrics.evidenceLost.Inc()
+		s.lane.metrics.evidenceLost.Add(float64(ef.N))
+		s.lane.note(ef.Why)
+	case efLook:
+		s.lookInto(ef.Hole)
+	case efGap:
+		s.lane.metrics.gaps[ef.Reason].Add(float64(ef.N))
 		s.lane.note(ef.Why)
 	case efSend:
 		s.send(ef)
@@ -249,6 +258,7 @@ const idleTicks = 5
 // onTick runs in the driver with each tick.
 func (s *session) onTick() {
 	s.lane.publish(s.machine)
+	s.askMark(time.Now())
 	if s.ticks++; s.ticks%idleTicks == 0 && s.machine.idle() {
 		s.ask()
 	}

@@ -175,7 +175,7 @@ func (w *world) effect(ef Effect) {
 	case efClaimCheckpoint:
 		w.later(func() {
 			w.checkpoint, w.claimGen = true, ef.Gen
-			ev := Event{Kind: evCheckpointClaimed, Gen: ef.Gen}
+			ev := Event{Kind: evCheckpointClaimed, Gen: ef.Gen, Pos: Position{Ledger: 7, Entry: int64(w.acked) - 1}}
 			if w.record != nil {
 				rec := w.record.clone()
 				ev.Record = &rec
@@ -195,6 +195,8 @@ func (w *world) effect(ef Effect) {
 		w.later(func() { w.scan(ef) })
 	case efPresent:
 		w.counts.present += ef.N
+	case efLook:
+		w.t.Fatalf("looks for what is missing in %v, and nothing is", ef.Hole)
 	case efEvidenceLost:
 		w.counts.lost++
 	case efSend:

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +41,12 @@ func runBridge(ctx context.Context, cfg *config.Config, opts runOptions) error {
 	}
 	opts.Logger.Info("geobridge runs", "version", opts.Build.Version, "group", cfg.Group, "instance", cfg.Instance,
 		"pair", opts.Pair.String(), "mappings", len(cfg.MappingsOf(opts.Pair)), "http", ln.Addr().String())
-	server := httpapi.New(httpapi.Options{Board: board, Gatherer: registry, Logger: opts.Logger})
+	server := httpapi.New(httpapi.Options{Board: board, Gatherer: registry, Logger: opts.Logger, AcceptGap: func(mapping string) error {
+		if err := b.Resume(mapping); err != nil {
+			return fmt.Errorf("%w: %s", httpapi.ErrNoMapping, mapping)
+		}
+		return nil
+	}})
 	// The endpoints outlive the bridge, so that the draining can be watched.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	group, serving := errgroup.WithContext(serving)

@@ -7,6 +7,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -80,7 +81,7 @@ func (b *Bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *repli
 			SplitMessages: m.Split == config.SplitMessage, OriginalProducer: m.ProducerName == config.ProducerOriginal,
 			ForwardReplicated: m.ForwardReplicated,
 		},
-		StopPoison: m.OnUnroutable == config.UnroutableStop, StopGap: m.OnGap == config.GapStop,
+		StopPoison: m.OnUnroutable == config.UnroutableStop, StopGap: m.OnGap == config.GapStop, FromLatest: m.Start == config.StartLatest,
 		StopEvidence: m.OnLostEvidence == config.EvidenceStop, CheckpointInterval: b.cfg.CheckpointInterval,
 		StallTimeout: b.cfg.StallTimeout,
 		Budget:       b.budget, Records: b.recordsOf(m.To.Cluster, checkpoint), Scans: b.scans[m.To.Cluster], Board: boardAdapter{b.board}, Log: b.log,
@@ -156,6 +157,21 @@ func (b *Bridge) Run(ctx context.Context) error {
 	}
 	b.log.Info("drained")
 	return nil
+}
+
+// ErrUnknownMapping: no mapping of that name is served here.
+var ErrUnknownMapping = errors.New("no such mapping")
+
+// Resume accepts what a mapping, or any of its lanes, holds for: lost source data,
+// or lost evidence.
+func (b *Bridge) Resume(mapping string) error {
+	for _, m := range b.mappings {
+		if m.Name() == mapping {
+			m.Resume()
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrUnknownMapping, mapping)
 }
 
 // close ends all connections.

@@ -1,4 +1,4 @@
 // Package httpapi serves the probes, the metrics and the status over HTTP.
 //
-// Everything is an open read: no path changes anything, and nothing served holds a secret.
+// All but orders are open reads, and nothing served holds a secret. Orders are POSTs, taken from this machine only.
 package httpapi

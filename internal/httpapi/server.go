@@ -32,18 +32,21 @@ type Options struct {
 	Board    *status.Board
 	Gatherer prometheus.Gatherer
 	Logger   *slog.Logger
+	// AcceptGap lets a mapping go on that holds because something was lost; ErrNoMapping: not served here.
+	AcceptGap func(mapping string) error
 }
 
-// Server answers /healthz, /readyz, /metrics, /api/v1/status and /.
+// Server answers /healthz, /readyz, /metrics, /api/v1/status and /, and takes orders.
 type Server struct {
-	board    *status.Board
-	gatherer prometheus.Gatherer
-	logger   *slog.Logger
+	board     *status.Board
+	gatherer  prometheus.Gatherer
+	logger    *slog.Logger
+	acceptGap func(mapping string) error
 }
 
 // New returns a server that does not listen yet.
 func New(o Options) *Server {
-	return &Server{board: o.Board, gatherer: o.Gatherer, logger: o.Logger}
+	return &Server{board: o.Board, gatherer: o.Gatherer, logger: o.Logger, acceptGap: o.AcceptGap}
 }
 
 // Listen opens the address of http.listen, so that a port in use is found before anything else is started.
@@ -86,7 +89,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-// Handler routes the paths; other methods than GET and HEAD are refused.
+// Handler routes the paths; other methods than GET and HEAD are refused, but for orders.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.board.Health()) })
@@ -96,6 +99,9 @@ func (s *Server) Handler() http.Handler {
 		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
 	}))
 	mux.HandleFunc("GET /{$}", s.index)
+	if s.acceptGap != nil {
+		mux.HandleFunc("POST /api/v1/mappings/{name}/resume", s.order(s.resume))
+	}
 	return mux
 }
 

@@ -24,6 +24,7 @@ type instance struct {
 	name   string
 	line   *line
 	board  *status.Board
+	bridge *bridge.Bridge
 	series *prometheus.Registry
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -62,6 +63,7 @@ func (w *world) start(name string) *instance {
 		Pair: pair, Board: i.board, Registerer: i.series, Logger: slog.New(logTo{w, name}), Dial: i.line.dial,
 	})
 	w.must(err)
+	i.bridge = b
 	ctx, cancel := context.WithCancel(context.Background())
 	i.cancel = cancel
 	go func() {

@@ -26,7 +26,7 @@ func taking(t *testing.T, script func(w *world)) {
 			i.stop()
 		}
 		r := w.judge()
-		allowed := []keyorder.Kind{keyorder.Rewound}
+		allowed := append([]keyorder.Kind{keyorder.Rewound}, w.losses...)
 		for _, i := range w.instances {
 			if i.count("evidence_lost_total") > 0 {
 				allowed = append(allowed, keyorder.Duplicate)

@@ -43,7 +43,8 @@ type world struct {
 	slow      context.Context // ends when the target's storage becomes quick
 	calm      context.CancelFunc
 
-	options   string // more of the mapping's configuration
+	losses    []keyorder.Kind // that a scenario brings about
+	options   string          // more of the mapping's configuration
 	instances []*instance
 	real      bool // time is
 

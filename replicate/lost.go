@@ -1,0 +1,125 @@
+package replicate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/geobridge/geobridge/reroute"
+)
+
+// What a mapping as a whole loses at the source.
+
+// lost counts a loss, and says so in the log and in the status.
+func (m *Mapping) lost(reason, text string) {
+	m.env.metrics.gaps[reason].Inc()
+	m.note(text)
+}
+
+func (m *Mapping) note(text string) {
+	m.env.Log.Error(text)
+	m.env.Board.Note(m.env.Mapping, text)
+}
+
+// accepts takes an operator's word, once.
+func (m *Mapping) accepts() bool {
+	select {
+	case <-m.resume:
+		return true
+	default:
+		return false
+	}
+}
+
+// resubscribe is for a mapping that has run before, and whose subscription is gone.
+// It begins at the earliest entry that there is: what the records know as copied is
+// not copied again.
+func (m *Mapping) resubscribe(ctx context.Context) error {
+	reason, text := gapUnsubscribed, fmt.Sprintf("subscription %s was there once and is gone from the source", m.env.Subscription)
+	reading, cancel := context.WithTimeout(ctx, protectionInterval)
+	defer cancel()
+	if layout := m.env.Source.Layout.Snapshot().Layout; layout != nil {
+		err := m.env.Records.Each(reading, func(_ string, rec Record) {
+			if rec.Lane != nil && m.env.owns(*rec.Lane) && remade(layout, rec.Lane.source()) {
+				reason, text = gapRecreated, fmt.Sprintf("source topic %s was deleted and created again", m.env.Source.Topic)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("records of %s: %w", m.env.CheckpointTopic, err)
+		}
+	}
+	if m.env.StopGap && !m.accepts() {
+		if !m.counted {
+			m.counted = true
+			m.lost(reason, text+": what was not copied may be lost")
+		}
+		return held{text + ": what was not copied may be lost" + gapRemedy}
+	}
+	if !m.counted {
+		m.lost(reason, text+": what was not copied may be lost; all that is there is copied")
+	}
+	m.counted = false
+	m.env.unsubscribed.Store(true)
+	return nil
+}
+
+// held is a state that an operator ends.
+type held struct{ msg string }
+
+func (h held) Error() string { return h.msg }
+
+// acceptRecreated counts what went with a source topic that was deleted, and reports
+// whether the lanes may go on with the new one.
+func (m *Mapping) acceptRecreated() bool {
+	if !m.recreated {
+		m.recreated = true
+		if m.behind() {
+			m.counted = true
+			m.lost(gapRecreated, fmt.Sprintf("source topic %s was deleted and created again before all of it was copied", m.env.Source.Topic))
+		}
+	}
+	if !m.counted || !m.env.StopGap || m.accepts() {
+		m.counted = false
+		return true
+	}
+	m.show(ShowStopped, "the source topic was deleted and created again before all of it was copied"+gapRemedy)
+	return false
+}
+
+// behind reports whether a lane of this instance had not copied all that there was,
+// as far as it knows.
+func (m *Mapping) behind() bool {
+	for _, r := range m.all {
+		if r.lane.behind.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// ended is told that a segment has left the layout. One that was not read to its
+// end was deleted too early: its subscription was not recorded, or was moved.
+func (m *Mapping) ended(l *Lane, layout *reroute.Layout) {
+	if !l.behind.Load() || remade(layout, l.id.source()) {
+		return // told of the whole topic
+	}
+	m.lost(gapTruncated, fmt.Sprintf("source segment %d was deleted before all of it was copied", l.segment.ID))
+}
+
+// Resume accepts what the mapping, or any of its lanes, holds for.
+func (m *Mapping) Resume() {
+	send := func(c chan struct{}) {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+	send(m.resume)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.all {
+		send(r.lane.resume)
+	}
+}
+
+// Name is that of the mapping.
+func (m *Mapping) Name() string { return m.env.Mapping }
