@@ -25,7 +25,7 @@ build: ## build bin/geobridge
 demo: build ## show a bridge between two embedded clusters for a minute, with a verdict
 	bin/geobridge demo --for 60s
 
-test: ## run the unit and property tests: seconds, no broker
+test: ## run the tests, faults included: a minute or two, no broker
 	$(GO) test ./...
 
 # -race also checks pointer arithmetic, and murmur3's makes a pointer past the end that it never reads from.

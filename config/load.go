@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"regexp"
@@ -48,6 +49,9 @@ func readFile(path string) ([]byte, error) {
 func unreadable(err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		err = pe.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot be read: %w: name the file with --config, or begin one with geobridge example", err)
 	}
 	return fmt.Errorf("cannot be read: %w", err)
 }

@@ -165,7 +165,7 @@ func TestWholeFile(t *testing.T) {
 		}
 	}
 	_, errs := Load(filepath.Join(t.TempDir(), "none"), noEnv)
-	if len(errs) != 1 || !strings.HasSuffix(errs[0].Error(), "/none: cannot be read: no such file or directory") {
+	if len(errs) != 1 || !strings.HasSuffix(errs[0].Error(), "/none: cannot be read: no such file or directory: name the file with --config, or begin one with geobridge example") {
 		t.Errorf("missing file: %v", errs)
 	}
 	big := filepath.Join(t.TempDir(), "big")

@@ -40,6 +40,7 @@ The exit code is 0 for OK, 3 for FAILED. A second Ctrl-C ends it at once, withou
 With --serve both clusters can be used by your own client meanwhile: produce to topic://public/default/orders at east and
 consume at west, or change a layout yourself. Nothing is encrypted then, since your client has no key.
 
+  curl http://127.0.0.1:28080/admin/v2/scalable/public/default/orders                     the layout, with segment ids
   curl -X POST http://127.0.0.1:28080/admin/v2/scalable/public/default/orders/split/ID`,
 		Args: cobra.NoArgs,
 	}
@@ -47,7 +48,7 @@ consume at west, or change a layout yourself. Nothing is encrypted then, since y
 	var serve, plain bool
 	var ports string
 	flags := cmd.Flags()
-	flags.DurationVar(&o.For, "for", 0, "how long to produce (default: until Ctrl-C; without a terminal "+demoWithoutTerminal.String()+")")
+	flags.DurationVar(&o.For, "for", 0, "how long to produce, like 90s (default: until Ctrl-C; without a terminal or --serve "+demoWithoutTerminal.String()+")")
 	flags.Uint64Var(&o.Seed, "seed", 0, "repeat the traffic and the choice of changes of an earlier demo (default: a new seed)")
 	flags.IntVar(&o.Rate, "rate", 5000, "messages per second")
 	flags.BoolVar(&plain, "plain", false, "plain lines, as without a terminal")
@@ -58,8 +59,8 @@ consume at west, or change a layout yourself. Nothing is encrypted then, since y
 		switch {
 		case err != nil:
 			return usageError(err)
-		case o.Rate < 1 || o.Rate > 1_000_000:
-			return usageError(errors.New("--rate must be from 1 to 1000000"))
+		case o.Rate < 1 || o.Rate > 100_000:
+			return usageError(errors.New("--rate must be from 1 to 100000"))
 		case o.For < 0:
 			return usageError(errors.New("--for must not be negative"))
 		case flags.Changed("ports") && !serve:
