@@ -253,7 +253,7 @@ func (s *scanner) run(ctx context.Context, consumer *pulsar.Consumer, patience t
 			if err != nil {
 				return err
 			}
-			if now, _, _ := s.state(); end && now == seen {
+			if end && s.last() == seen {
 				return nil
 			}
 			if time.Since(moved) > patience {
@@ -264,7 +264,14 @@ func (s *scanner) run(ctx context.Context, consumer *pulsar.Consumer, patience t
 	}
 }
 
-// state returns what was seen, and the permits used since the last call.
+// last is the position of what came last. It leaves the used permits to state.
+func (s *scanner) last() Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// state returns what was seen, and the permits to renew: it forgets them.
 func (s *scanner) state() (seen Position, used int, beyond bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,6 +27,7 @@ type scanRig struct {
 	scans   *Scans
 	reads   atomic.Int32 // readings of the topic that began
 	drop    atomic.Int32 // FLOW commands to lose
+	slow    atomic.Int32 // FLOW commands to hold, and what follows them, for longer than endPoll
 }
 
 func inScanRig(t *testing.T, f func(*scanRig)) {
@@ -59,6 +60,8 @@ func (r *scanRig) hook(c pulsartest.Command) pulsartest.Action {
 		r.reads.Add(1)
 	case c.Type == pulsarpb.BaseCommand_FLOW && r.drop.Add(-1) >= 0:
 		return pulsartest.Drop()
+	case c.Type == pulsarpb.BaseCommand_FLOW && r.slow.Add(-1) >= 0:
+		return pulsartest.Delay(2 * endPoll)
 	}
 	return pulsartest.Pass()
 }
@@ -94,6 +97,20 @@ func (r *scanRig) store(identities ...string) (at []Position, barrier Position) 
 		at = append(at, Position{Ledger: e.At.Ledger, Entry: e.At.Entry})
 	}
 	return at, c.barrier
+}
+
+// What comes while the end is asked for uses permits that are renewed like others
+// (found on real brokers: the scan stood still with none left, for ever).
+func TestScanRenewsPermitsUsedWhileItAsks(t *testing.T) {
+	inScanRig(t, func(r *scanRig) {
+		identities := make([]string, scanMessages+10)
+		identities[len(identities)-1] = mine(1, "*", 1)
+		_, barrier := r.store(identities...)
+		r.slow.Store(1)
+		if got := r.find("geobridge-a", noPosition(), barrier); len(got) != 1 {
+			t.Errorf("%d entries found, want 1", len(got))
+		}
+	})
 }
 
 func (r *scanRig) find(lane string, from, to Position) []found {
