@@ -182,6 +182,10 @@ var errDeposed = errors.New("deposed: another instance opened this lane")
 // holder was deposed; else the record on its way is written again.
 func (m *Machine) onReclaim(ev Event) {
 	m.claimGen = ev.Gen
+	if ev.Record == nil && !ev.Begun {
+		m.close(Result{Err: errors.New(whyNoRecords)})
+		return
+	}
 	if ev.Record == nil || ev.Record.Epoch != m.record.Epoch {
 		m.close(Result{Deposed: true, Err: errDeposed})
 		return

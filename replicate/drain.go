@@ -30,7 +30,7 @@ func (m *Machine) drain() {
 // operator accepts.
 func (m *Machine) onResume(Event) {
 	switch {
-	case m.hold == "":
+	case !m.loss:
 	case m.state == Claiming:
 		m.leave(Event{})
 	default:

@@ -13,7 +13,7 @@ const (
 	evActive                             // elected by the broker
 	evInactive                           // another instance was elected
 	evParentsDone                        // every parent is finished, or gone from the source layout
-	evCheckpointClaimed                  // Record, or nil if the lane never wrote one; Pos: where the source subscription stands
+	evCheckpointClaimed                  // Record, or nil; Begun; Pos: where the source subscription stands
 	evRecordStored                       // the last WriteRecord has its receipt
 	evCheckpointLost                     // Err: the checkpoint producer died
 	evEntry                              // Entry
@@ -56,6 +56,7 @@ type Event struct {
 	Sealed bool // the source segment was sealed when N was asked for
 	Entry  *entry
 	Record *Record
+	Begun  bool // the checkpoint topic holds the genesis
 	Layout *reroute.Layout
 	Poison poison
 	Found  []found

@@ -46,10 +46,16 @@ func remade(l *reroute.Layout, id TargetID) bool {
 // lose decides what a lane does whose evidence is gone: on_lost_evidence. It
 // reports whether it goes on, with what is in doubt sent again.
 func (m *Machine) lose(id TargetID, why string) bool {
-	why = fmt.Sprintf("evidence lost: target segment %d: %s", id.Segment, why)
+	return m.loses(id, fmt.Sprintf("evidence lost: target segment %d: %s", id.Segment, why))
+}
+
+// loseRecord is for a lane without a record, on a checkpoint topic that nobody began.
+func (m *Machine) loseRecord() bool { return m.loses(TargetID{}, "evidence lost: "+whyNoRecords) }
+
+func (m *Machine) loses(id TargetID, why string) bool {
 	goOn := !m.cfg.StopEvidence || m.cfg.Accept && m.state < Running
 	if !goOn {
-		m.hold = why + evidenceRemedy
+		m.hold, m.loss = why+evidenceRemedy, true
 	}
 	ef := Effect{Kind: efEvidenceLost, Target: id, Why: why, N: 1}
 	if m.cfg.Accept && goOn && m.cfg.StopEvidence {
@@ -63,6 +69,7 @@ func (m *Machine) lose(id TargetID, why string) bool {
 const evidenceRemedy = "; what was in flight may arrive twice: accept that with `geobridge resume MAPPING --accept-gap`, or set on_lost_evidence: at_least_once"
 
 const (
-	whyTrimmed = "its log was trimmed above what the record needs, though the guard should have kept it (a TTL, an evicting backlog quota, guard: false, or an operator)"
-	whyPruned  = "it is gone, though the guard should have kept it (a TTL, an evicting backlog quota, guard: false, or an operator)"
+	whyNoRecords = "the checkpoint topic was deleted: what it knew of the lane is gone"
+	whyTrimmed   = "its log was trimmed above what the record needs, though the guard should have kept it (a TTL, an evicting backlog quota, guard: false, or an operator)"
+	whyPruned    = "it is gone, though the guard should have kept it (a TTL, an evicting backlog quota, guard: false, or an operator)"
 )

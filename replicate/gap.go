@@ -120,7 +120,7 @@ func (m *Machine) onLooked(ev Event) {
 		if h.opening && m.cfg.Accept {
 			ef.N, ef.Why = 0, "accepted: "+ef.Why
 		} else if m.cfg.StopGap {
-			m.hold = ef.Why + gapRemedy
+			m.hold, m.loss = ef.Why+gapRemedy, true
 		}
 		m.emit(ef)
 		if m.hold != "" {

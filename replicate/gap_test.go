@@ -65,7 +65,7 @@ func (r *rig) openedAt(rec *Record, mark int64) *rig {
 	r.t.Helper()
 	r.layout(one(r.t)).on(evSubscribed).on(evActive)
 	r.gen = r.asked
-	return r.step(Event{Kind: evCheckpointClaimed, Gen: r.gen, Record: rec, Pos: Position{Ledger: 7, Entry: mark}})
+	return r.step(Event{Kind: evCheckpointClaimed, Gen: r.gen, Record: rec, Begun: true, Pos: Position{Ledger: 7, Entry: mark}})
 }
 
 func (r *rig) looked(after, upTo int64, entries int, opening bool) *rig {

@@ -98,6 +98,7 @@ func (m *Mapping) watchProtection(ctx context.Context) {
 			m.compact(ctx)
 			compacted = time.Now()
 		}
+		m.checkOwn(ctx)
 		m.checkSource(ctx)
 		source.check(ctx, m.env)
 		m.checkTarget(ctx, target.check(ctx, m.env))
@@ -105,6 +106,7 @@ func (m *Mapping) watchProtection(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-m.look:
 		case <-t.C:
 		}
 	}

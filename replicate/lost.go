@@ -20,12 +20,14 @@ func (m *Mapping) note(text string) {
 	m.env.Board.Note(m.env.Mapping, text)
 }
 
-// accepts takes an operator's word, once.
+// accepts takes an operator's word, once; without it the mapping holds.
 func (m *Mapping) accepts() bool {
 	select {
 	case <-m.resume:
+		m.holds.Store(false)
 		return true
 	default:
+		m.holds.Store(true)
 		return false
 	}
 }
@@ -105,7 +107,7 @@ func (m *Mapping) ended(l *Lane, layout *reroute.Layout) {
 	m.lost(gapTruncated, fmt.Sprintf("source segment %d was deleted before all of it was copied", l.segment.ID))
 }
 
-// Resume accepts what the mapping, or any of its lanes, holds for.
+// Resume accepts what the mapping, or any of its lanes, holds for now.
 func (m *Mapping) Resume() {
 	send := func(c chan struct{}) {
 		select {
@@ -113,7 +115,11 @@ func (m *Mapping) Resume() {
 		default:
 		}
 	}
-	send(m.resume)
+	m.regenesis.Store(true)
+	if m.holds.Load() {
+		send(m.resume)
+	}
+	send(m.look)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.all {

@@ -75,7 +75,8 @@ type Machine struct {
 	missing         error  // the target topic does not exist
 	behind          *Floor // the record lists a segment that the layout does not know yet
 	targets         map[TargetID]*target
-	hold            string // a source entry that the lane must not go past
+	hold            string // why the lane must not go on
+	loss            bool   // it is something lost, and an operator may accept that
 }
 
 // NewMachine returns a session in state Attaching.
@@ -233,6 +234,9 @@ func (m *Machine) takeCheckpoint() {
 // record under it has its receipt.
 func (m *Machine) onFirstClaim(ev Event) {
 	m.claimGen = ev.Gen
+	if ev.Record == nil && !ev.Begun && !m.loseRecord() {
+		return
+	}
 	if ev.Record != nil {
 		m.record = ev.Record.clone()
 	} else {

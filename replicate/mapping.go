@@ -22,11 +22,15 @@ type Mapping struct {
 	watcher layoutcache.Watcher // of the source cluster
 	guard   *guard
 
-	incarnation atomic.Uint64 // of the source that the lanes serve
-	resume      chan struct{} // an operator accepts what the mapping holds for
-	recreated   bool          // it was found deleted and made again, and that is told
-	counted     bool          // what the mapping holds for is counted
-	unkept      bool          // nothing keeps what the target is given; it was said
+	incarnation atomic.Uint64   // of the source that the lanes serve
+	resume      chan struct{}   // an operator accepts what the mapping holds for
+	recreated   bool            // it was found deleted and made again, and that is told
+	look        chan struct{}   // the protections are looked at now
+	missed      map[string]bool // own topics that were deleted, and are not begun again
+	regenesis   atomic.Bool     // an operator accepts that
+	holds       atomic.Bool     // until an operator accepts what was lost
+	counted     bool            // what the mapping holds for is counted
+	unkept      bool            // nothing keeps what the target is given; it was said
 
 	mu      sync.Mutex
 	all     map[TargetID]*running      // lanes by source segment; ids alone come again
@@ -38,7 +42,7 @@ type Mapping struct {
 func NewMapping(env *Env, policy Policy, watcher layoutcache.Watcher, metrics *Metrics) *Mapping {
 	env.metrics = metrics.forMapping(env.Mapping, env.Source.Key, env.Target.Key)
 	env.Log = env.Log.With("mapping", env.Mapping)
-	return &Mapping{env: env, policy: policy, watcher: watcher, guard: newGuard(env), resume: make(chan struct{}, 1), all: map[TargetID]*running{}, layouts: map[string]*reroute.Layout{}}
+	return &Mapping{env: env, policy: policy, watcher: watcher, guard: newGuard(env), resume: make(chan struct{}, 1), all: map[TargetID]*running{}, missed: map[string]bool{}, look: make(chan struct{}, 1), layouts: map[string]*reroute.Layout{}}
 }
 
 // Run copies until ctx ends and what was begun is drained, or hard ends. It

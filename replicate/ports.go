@@ -44,6 +44,8 @@ type Admin interface {
 	ClusterName(ctx context.Context) (string, error)
 	// CompactTopic starts the compaction of a regular topic.
 	CompactTopic(ctx context.Context, topic string) error
+	// Holds reports whether a regular topic exists and has the subscription.
+	Holds(ctx context.Context, topic, subscription string) (bool, error)
 	// EnsureRegularTopic creates a persistent:// topic unless it exists.
 	EnsureRegularTopic(ctx context.Context, topic string) error
 }

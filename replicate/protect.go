@@ -132,8 +132,9 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (marked b
 		}
 	}
 	if subscribed && (atSource == nil || atTarget == nil) {
-		return false, refusal{fmt.Sprintf("subscription %s exists at the source, but the record of how it began is missing on %s: give this mapping a new subscription, or delete the old one if nothing needs it",
-			mine.Subscription, missingOn(atSource, m.env))}
+		if err := m.loseGenesis(atSource, atTarget); err != nil {
+			return false, err
+		}
 	}
 	if !subscribed && atTarget != nil && atTarget.Subscribed {
 		if err := m.resubscribe(ctx); err != nil {
@@ -151,15 +152,9 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (marked b
 	return atTarget.Subscribed, nil
 }
 
-func missingOn(atSource *Genesis, env *Env) string {
-	if atSource == nil {
-		return env.ParkingTopic + " (" + env.Source.Cluster + ")"
-	}
-	return env.CheckpointTopic + " (" + env.Target.Cluster + ")"
-}
+func (m *Mapping) genesis() Genesis { return m.env.genesis() }
 
-func (m *Mapping) genesis() Genesis {
-	env := m.env
+func (env *Env) genesis() Genesis {
 	return Genesis{
 		Subscription: env.Subscription, Mapping: env.Mapping, CreatedMs: time.Now().UnixMilli(),
 		Source: Ref{env.Source.Cluster, env.Source.Topic}, Target: Ref{env.Target.Cluster, env.Target.Topic},

@@ -35,6 +35,7 @@ type Records struct {
 // recordView is what one reader has seen since it started at the earliest entry.
 type recordView struct {
 	records  map[string]Record
+	geneses  map[string]bool // by key
 	seen     Position
 	consumer *pulsar.Consumer
 }
@@ -74,7 +75,7 @@ func (r *Records) read(ctx context.Context, healthy func()) error {
 	}
 	defer rd.close()
 	defer r.replace(nil)
-	v := &recordView{records: map[string]Record{}, seen: noPosition(), consumer: rd.consumer}
+	v := &recordView{records: map[string]Record{}, geneses: map[string]bool{}, seen: noPosition(), consumer: rd.consumer}
 	r.replace(v)
 	healthy()
 	quiet := 0
@@ -117,6 +118,9 @@ func (r *Records) apply(v *recordView, msg pulsar.Message) {
 	defer r.mu.Unlock()
 	defer msg.Entry.Release()
 	v.seen = msg.ID
+	if isGenesis(key) {
+		v.geneses[key] = true
+	}
 	if isGenesis(key) || key == nudgeKey {
 		return
 	}
@@ -156,15 +160,24 @@ func (r *Records) Finished() <-chan struct{} {
 	return r.finished
 }
 
-// Find reads up to pos and returns the lane's newest record, nil if it has none.
-func (r *Records) Find(ctx context.Context, lane string, pos Position) (*Record, error) {
-	var found *Record
-	err := r.readTo(ctx, pos, func(v *recordView) {
+// Find reads up to pos and returns the lane's newest record, nil if it has none, and
+// whether the topic holds the genesis: else it is not the topic that the mapping
+// began with.
+func (r *Records) Find(ctx context.Context, lane, genesis string, pos Position) (found *Record, begun bool, err error) {
+	err = r.readTo(ctx, pos, func(v *recordView) {
 		if rec, ok := v.records[lane]; ok {
 			found = &rec
 		}
+		begun = v.geneses[genesis]
 	})
-	return found, err
+	return found, begun, err
+}
+
+// Begun reports whether a genesis was seen so far.
+func (r *Records) Begun(genesis string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.view != nil && r.view.geneses[genesis]
 }
 
 // Each reads the topic to its end and calls f with every lane's newest record.

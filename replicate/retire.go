@@ -86,7 +86,7 @@ func (m *Mapping) drop(ctx context.Context, lane string, id LaneID) error {
 		return err
 	}
 	defer closeProducer(c.producer)
-	rec, err := env.Records.Find(ctx, lane, c.barrier)
+	rec, _, err := env.Records.Find(ctx, lane, env.genesis().Key(), c.barrier)
 	if err != nil || rec == nil {
 		return err
 	}

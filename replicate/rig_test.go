@@ -172,7 +172,7 @@ func (r *rig) fails(k EventKind) *rig        { return r.step(Event{Kind: k, Err:
 
 func (r *rig) checkpoint(rec *Record) *rig {
 	r.gen = r.asked
-	return r.step(Event{Kind: evCheckpointClaimed, Gen: r.gen, Record: rec, Pos: noPosition()})
+	return r.step(Event{Kind: evCheckpointClaimed, Gen: r.gen, Record: rec, Begun: true, Pos: noPosition()})
 }
 
 // segment ids of the rig's layouts were created at id+10.

@@ -193,8 +193,8 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 		c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, s.lane.name, s.checkpointSink(gen))
 		if err == nil {
 			var found *Record
-			mark := noPosition()
-			if found, err = env.Records.Find(ctx, s.lane.name, c.barrier); err == nil && gen == 1 {
+			mark, begun := noPosition(), false
+			if found, begun, err = env.Records.Find(ctx, s.lane.name, env.genesis().Key(), c.barrier); err == nil && gen == 1 {
 				if mark, err = s.mark(ctx); err != nil && ctx.Err() == nil {
 					closeProducer(c.producer)
 					s.box.post(Event{Kind: evSourceClosed, Err: fmt.Errorf("where the subscription stands: %w", err)})
@@ -202,7 +202,7 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 				}
 			}
 			if err == nil {
-				s.box.put(letter{ev: Event{Kind: evCheckpointClaimed, Gen: gen, Record: found, Pos: mark}, do: func() { s.checkpoint, s.checkpointGen = &c, gen }})
+				s.box.put(letter{ev: Event{Kind: evCheckpointClaimed, Gen: gen, Record: found, Begun: begun, Pos: mark}, do: func() { s.checkpoint, s.checkpointGen = &c, gen }})
 				return
 			}
 			closeProducer(c.producer)

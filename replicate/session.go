@@ -109,8 +109,7 @@ func (s *session) follow(session, stop context.Context, tick <-chan time.Time) {
 			sealed = nil
 			s.box.post(Event{Kind: evSealed})
 		case <-s.lane.resume:
-			s.lane.accept.Store(true)
-			s.box.post(Event{Kind: evResume})
+			s.box.put(letter{ev: Event{Kind: evResume}, do: func() { s.lane.accept.Store(s.machine.loss) }})
 		case <-beat.C:
 			s.box.put(letter{ev: Event{Kind: evNothing}, do: s.lane.beat})
 		case <-look.C:

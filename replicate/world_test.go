@@ -175,7 +175,7 @@ func (w *world) effect(ef Effect) {
 	case efClaimCheckpoint:
 		w.later(func() {
 			w.checkpoint, w.claimGen = true, ef.Gen
-			ev := Event{Kind: evCheckpointClaimed, Gen: ef.Gen, Pos: Position{Ledger: 7, Entry: int64(w.acked) - 1}}
+			ev := Event{Kind: evCheckpointClaimed, Gen: ef.Gen, Begun: true, Pos: Position{Ledger: 7, Entry: int64(w.acked) - 1}}
 			if w.record != nil {
 				rec := w.record.clone()
 				ev.Record = &rec

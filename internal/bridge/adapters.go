@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/geobridge/geobridge/internal/admin"
@@ -54,6 +55,14 @@ func (a adminAdapter) Keeping(ctx context.Context, namespace string) (replicate.
 		k.TTL = time.Duration(*p.TTLSeconds) * time.Second
 	}
 	return k, err
+}
+
+func (a adminAdapter) Holds(ctx context.Context, topic, subscription string) (bool, error) {
+	subs, err := a.RegularSubscriptions(ctx, topic)
+	if errors.Is(err, admin.ErrNotFound) {
+		return false, nil
+	}
+	return slices.Contains(subs, subscription), err
 }
 
 // ClusterName is empty where the role may not ask.

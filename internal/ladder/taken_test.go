@@ -1,6 +1,8 @@
 package ladder
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,4 +216,72 @@ func TestGuardIsMovedWhileIdle(t *testing.T) {
 		w.copy()
 		w.await("the guard protects again", func() bool { return i.protected("guard") })
 	})
+}
+
+// The checkpoint topic is deleted, with all who are on it, while a lane copies, or
+// while none does. By default it holds, until an operator accepts; at_least_once
+// goes on.
+func TestCheckpointIsDeleted(t *testing.T) {
+	for _, policy := range []string{"stop", "at_least_once"} {
+		for _, running := range []bool{true, false} {
+			t.Run(fmt.Sprint(policy, " running ", running), func(t *testing.T) {
+				taking(t, func(w *world) {
+					w.options = ", on_lost_evidence: " + policy
+					i := w.start("one")
+					sleep(w.ctx, 2*time.Second)
+					w.copy()
+					if !running {
+						i.stop()
+					}
+					w.must(w.west().DeleteRegular(recordTopic))
+					if !running {
+						i = w.start("two")
+					}
+					w.publisher.burst(w.plan.rng, 20)
+					if policy == "stop" {
+						w.await("it holds", func() bool {
+							m := i.board.Report().Mappings[0]
+							return m.State == "stopped" && strings.Contains(m.Reason, "evidence lost") && strings.Contains(m.Reason, "--accept-gap")
+						})
+						sleep(w.ctx, 2*time.Minute)
+						if w.unacked() == 0 {
+							w.errorf("copied without evidence")
+						}
+						w.must(i.bridge.Resume("orders"))
+					}
+					w.settle("in the end")
+					w.await("the checkpoint topic protects", func() bool { return i.protected("checkpoint") })
+					if i.count("evidence_lost_total") < 1 && policy != "stop" {
+						w.errorf("not counted")
+					}
+				})
+			})
+		}
+	}
+}
+
+// The parking topic is deleted: said, and made again.
+func TestParkingIsDeleted(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		t.Run(fmt.Sprint("running ", running), func(t *testing.T) {
+			taking(t, func(w *world) {
+				i := w.start("one")
+				sleep(w.ctx, 2*time.Second)
+				w.copy()
+				if !running {
+					i.stop()
+				}
+				w.must(w.east().DeleteRegular(parkingTopic))
+				if !running {
+					i = w.start("two")
+				}
+				w.await("it is said", func() bool { return len(i.board.Report().Mappings[0].Notes) == 1 })
+				w.copy()
+				w.await("it protects again", func() bool { return i.protected("parking") })
+				i.stop()
+				w.start("three")
+				w.copy()
+			})
+		})
+	}
 }

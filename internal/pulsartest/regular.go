@@ -41,6 +41,14 @@ func (c *Cluster) EnsureSubscription(topic, sub string, earliest bool) (err erro
 	return err
 }
 
+// DeleteRegular deletes a regular topic, with force: all who are on it are closed.
+func (c *Cluster) DeleteRegular(name string) error {
+	return c.withTopic(name, func(t *topic) {
+		t.closeAll()
+		delete(c.core.topics, name)
+	})
+}
+
 // Compact compacts a regular topic, at once (P31).
 func (c *Cluster) Compact(name string) error {
 	return c.withTopic(name, func(t *topic) { t.compact() })
