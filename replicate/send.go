@@ -193,7 +193,8 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 		c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, s.lane.name, s.checkpointSink(gen))
 		if err == nil {
 			var found *Record
-			mark, begun := noPosition(), false
+			var begun bool
+			mark := noPosition()
 			if found, begun, err = env.Records.Find(ctx, s.lane.name, env.genesis().Key(), c.barrier); err == nil && gen == 1 {
 				if mark, err = s.mark(ctx); err != nil && ctx.Err() == nil {
 					closeProducer(c.producer)
