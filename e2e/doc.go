@@ -16,6 +16,8 @@
 //	GEOBRIDGE_E2E_FULL=1    long versions of the scenarios
 //	GEOBRIDGE_E2E_CACHE     folder of the jars and the compiled witness
 //	                        (default: geobridge-e2e in the user's cache folder)
+//	GEOBRIDGE_SEED          of the scenarios that draw their faults (13 to 16): the one
+//	                        that a failed run printed
 //	GEOBRIDGE_E2E_KEEP=1    keep the run's folder (logs, data) after success
 //	GEOBRIDGE_E2E_BINARY    the binary to test (default: built from this module)
 //	GEOBRIDGE_E2E_STANDIN=java  run the naive Java bridge in the binary's place,

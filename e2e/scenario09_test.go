@@ -65,7 +65,7 @@ func TestScenario09TwoBrokers(t *testing.T) {
 	}
 	s.usesBoth(d, twin)
 	s.must(load.Stop(s.within(time.Minute, "ending the load")))
-	s.verdict(reader, 2*time.Minute, order.AtLeastOnce)
+	s.verdict(reader, 2*time.Minute, order.Once)
 }
 
 // bothOwn waits until each broker owns an active segment. Where a segment goes
