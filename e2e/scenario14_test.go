@@ -159,7 +159,7 @@ func TestScenario14CutPath(t *testing.T) {
 		for _, p := range points {
 			before := g.look(d).avoided
 			g.copies(1_000, "before "+p.name)
-			doubt := false
+			var doubt bool
 			if p.fuse {
 				doubt = g.inDoubt(2*time.Second, d).unreceipted > 0
 				p.at.SeverAfter(p.ways[0], 1+random.IntN(20_000))

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -201,7 +202,7 @@ func (g *stage) emptied(e end, sub string, limit time.Duration, wake func() erro
 		}
 		if err != nil && wake != nil && time.Now().After(next) {
 			next = time.Now().Add(15 * time.Second)
-			return fmt.Errorf("%w (woken: %v)", err, wake())
+			return errors.Join(err, wake())
 		}
 		return err
 	})

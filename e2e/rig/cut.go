@@ -215,8 +215,8 @@ func (c *Cut) carry(p *pair, way Way, to, from *net.TCPConn) {
 			flowing := c.stall[way]
 			c.mu.Unlock()
 			<-flowing
-			c.bytes.Add(int64(n))
 			pass, ends := c.burn(way, n)
+			c.bytes.Add(int64(pass))
 			_, werr := to.Write(buf[:pass])
 			if ends {
 				c.Sever(true)
