@@ -71,10 +71,11 @@ func credentialsEnd(t *T) {
 		w.Expect(pulsarpb.BaseCommand_CONNECTED)
 		return w
 	}
+	topic := t.Scalable("t", 1).Topic()
 	good := connect(true)
 	t.CheckCredentials()
 	good.refresh(t.Token("admin"))
-	good.Watch(t.Scalable("t", 1).Topic(), 1)
+	good.Watch(topic, 1)
 	good.Update(1)
 	old, mute, late := connect(false), connect(true), connect(true)
 	t.CheckCredentials()
