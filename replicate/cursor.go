@@ -2,7 +2,6 @@ package replicate
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,11 +53,7 @@ func parseMark(text string) (Position, error) {
 
 // beginning is the position before the first entry that a topic still holds.
 func beginning(ctx context.Context, client *pulsar.Client, topic string) (Position, error) {
-	start := pulsar.Earliest()
-	c, err := client.Subscribe(ctx, pulsar.SubscribeOptions{
-		Topic: topic, Subscription: "geobridge-look-" + strings.ToLower(rand.Text()),
-		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start,
-	}, deaf{})
+	c, err := subscribeReader(ctx, client, topic, "look", pulsar.Earliest(), false, deaf{})
 	if err != nil {
 		return noPosition(), err
 	}

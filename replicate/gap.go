@@ -2,10 +2,8 @@ package replicate
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
@@ -145,27 +143,18 @@ func (s *session) inspect(ctx context.Context, h hole) (hole, error) {
 	}
 	h.trimmed = h.after != noPosition() && begins.Ledger > h.after.Ledger
 	rules := &s.machine.cfg.Rules
-	sc := newScanner(h.upTo)
-	sc.look = func(m pulsar.Message) {
+	sc := newScanner(h.upTo, func(m pulsar.Message) {
 		_, skip := rules.Skips(&m.Info, m.Entry.Metadata)
 		if m.ID.Compare(h.after) > 0 && m.ID.Compare(h.upTo) <= 0 && (m.Err != nil || !skip) {
 			h.entries++
 		}
-	}
+	})
 	start := h.after
 	if h.trimmed {
 		start = pulsar.Earliest()
 	}
-	consumer, err := client.Subscribe(ctx, pulsar.SubscribeOptions{
-		Topic: s.lane.topic, Subscription: "geobridge-look-" + strings.ToLower(rand.Text()),
-		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start,
-	}, sc)
-	if err != nil {
-		return h, err
-	}
-	defer closeConsumer(consumer)
-	defer sc.stop()
-	return h, sc.run(ctx, consumer, client.OperationTimeout())
+	err = sc.read(ctx, client, s.lane.topic, "look", start)
+	return h, err
 }
 
 // lookInto looks into a hole beside the driver, for as long as it takes.

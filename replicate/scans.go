@@ -3,10 +3,8 @@ package replicate
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -110,8 +108,6 @@ const scanMessages = 1000
 // read reads a topic once for all requests of a round: non-durable, so that it
 // leaves nothing behind.
 func (s *Scans) read(ctx context.Context, topic string, round []*scanRequest) error {
-	sc := newScanner(noPosition())
-	sc.round = round
 	start, end := round[0].from, round[0].to
 	for _, r := range round {
 		if r.from.Compare(start) < 0 {
@@ -121,27 +117,19 @@ func (s *Scans) read(ctx context.Context, topic string, round []*scanRequest) er
 			end = r.to
 		}
 	}
-	sc.end = end
-	consumer, err := s.client.Subscribe(ctx, pulsar.SubscribeOptions{
-		Topic: topic, Subscription: "geobridge-scan-" + strings.ToLower(rand.Text()),
-		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start,
-	}, sc)
-	if err != nil {
-		return err
-	}
-	defer closeConsumer(consumer)
-	defer sc.stop()
-	return sc.run(ctx, consumer, s.client.OperationTimeout())
+	return newScanner(end, func(m pulsar.Message) {
+		if m.Err == nil && m.Info.Identity != nil {
+			match(round, m.ID, m.Info.Identity)
+		}
+	}).read(ctx, s.client, topic, "scan", start)
 }
 
 // scanner is one reading of a topic.
 type scanner struct {
 	deaf
-	round []*scanRequest
-	look  func(pulsar.Message) // at each entry, in the read loop; nil: none
-	end   Position
-	wake  chan struct{}
-
+	end    Position
+	look   func(pulsar.Message) // at each entry, in the read loop
+	wake   chan struct{}
 	closed chan error
 
 	mu     sync.Mutex
@@ -151,8 +139,21 @@ type scanner struct {
 	over   bool
 }
 
-func newScanner(end Position) *scanner {
-	return &scanner{end: end, seen: noPosition(), wake: make(chan struct{}, 1), closed: make(chan error, 1)}
+// newScanner is for a reading up to a position (none: the end) that looks at each
+// entry.
+func newScanner(end Position, look func(pulsar.Message)) *scanner {
+	return &scanner{end: end, look: look, seen: noPosition(), wake: make(chan struct{}, 1), closed: make(chan error, 1)}
+}
+
+// read reads a topic from a position on. What look found is the caller's then.
+func (s *scanner) read(ctx context.Context, client *pulsar.Client, topic, purpose string, start Position) error {
+	consumer, err := subscribeReader(ctx, client, topic, purpose, start, false, s)
+	if err != nil {
+		return err
+	}
+	defer closeConsumer(consumer)
+	defer s.stop()
+	return s.run(ctx, consumer, client.OperationTimeout())
 }
 
 // Message looks at an entry, in the connection's read loop.
@@ -166,12 +167,7 @@ func (s *scanner) Message(m pulsar.Message) {
 	s.seen = m.ID
 	s.used += max(m.Info.NumMessages, 1)
 	s.beyond = s.beyond || s.end != noPosition() && m.ID.Compare(s.end) > 0
-	if s.look != nil {
-		s.look(m)
-	}
-	if m.Err == nil && m.Info.Identity != nil {
-		s.match(m.ID, m.Info.Identity)
-	}
+	s.look(m)
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -179,9 +175,9 @@ func (s *scanner) Message(m pulsar.Message) {
 }
 
 // match files an entry of ours with those who look for its lane.
-func (s *scanner) match(at Position, identity []byte) {
+func match(round []*scanRequest, at Position, identity []byte) {
 	lane := laneOf(identity)
-	for _, r := range s.round {
+	for _, r := range round {
 		if string(lane) != r.lane || at.Compare(r.from) <= 0 || r.to != noPosition() && at.Compare(r.to) > 0 {
 			continue
 		}

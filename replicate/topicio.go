@@ -80,6 +80,15 @@ func (w *writer) append(ctx context.Context, key string, value []byte, propertie
 
 func (w *writer) close() { closeProducer(w.producer) }
 
+// subscribeReader attaches a consumer that leaves nothing behind: not durable, under
+// a name that nobody else has.
+func subscribeReader(ctx context.Context, client *pulsar.Client, topic, purpose string, start Position, compacted bool, h pulsar.ConsumerHandler) (*pulsar.Consumer, error) {
+	return client.Subscribe(ctx, pulsar.SubscribeOptions{
+		Topic: topic, Subscription: "geobridge-" + purpose + "-" + strings.ToLower(rand.Text()),
+		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start, ReadCompacted: compacted,
+	}, h)
+}
+
 // reader reads a regular topic from its earliest entry, non-durable, compacted.
 type reader struct {
 	consumer *pulsar.Consumer
@@ -94,11 +103,7 @@ const scanPermits = 8
 
 func openReader(ctx context.Context, client *pulsar.Client, topic string, permits int) (*reader, error) {
 	events := &readerEvents{box: make(chan pulsar.Message, 4*permits), done: make(chan error, 1)}
-	start := pulsar.Earliest()
-	consumer, err := client.Subscribe(ctx, pulsar.SubscribeOptions{
-		Topic: topic, Subscription: "geobridge-read-" + strings.ToLower(rand.Text()),
-		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start, ReadCompacted: true,
-	}, events)
+	consumer, err := subscribeReader(ctx, client, topic, "read", pulsar.Earliest(), true, events)
 	if err != nil {
 		return nil, err
 	}

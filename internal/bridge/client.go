@@ -16,9 +16,18 @@ import (
 // NewClient makes a client of a cluster for who does not copy, and contacts
 // nothing. dial may be nil.
 func NewClient(c config.Cluster, log *slog.Logger, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*pulsar.Client, error) {
+	o, err := clientOptions(c, log, dial)
+	if err != nil {
+		return nil, err
+	}
+	return pulsar.New(o)
+}
+
+// clientOptions checks what files can tell about a cluster.
+func clientOptions(c config.Cluster, log *slog.Logger, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (pulsar.Options, error) {
 	tlsConfig, err := newTLS(c.TLS)
 	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", c.Key, err)
+		return pulsar.Options{}, fmt.Errorf("cluster %s: %w", c.Key, err)
 	}
 	o := pulsar.Options{
 		Cluster: c.Key, ServiceURL: c.ServiceURL, ListenerName: c.ListenerName, TLS: tlsConfig,
@@ -28,7 +37,7 @@ func NewClient(c config.Cluster, log *slog.Logger, dial func(ctx context.Context
 	if provider := newAuth(c.Auth); provider != nil { // a nil provider in a non-nil interface would be asked for credentials
 		o.Auth = provider
 	}
-	return pulsar.New(o)
+	return o, nil
 }
 
 // Layout asks for the layout of a scalable topic as it is now.

@@ -32,21 +32,15 @@ type cluster struct {
 
 // newCluster checks what files can tell about the cluster; it connects to nothing.
 func newCluster(c config.Cluster, o Options, reconnects *prometheus.CounterVec) (*cluster, error) {
-	tlsConfig, err := newTLS(c.TLS)
+	opts, err := clientOptions(c, o.Logger, o.Dial)
 	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", c.Key, err)
+		return nil, err
 	}
-	provider := newAuth(c.Auth)
 	cl := &cluster{Cluster: c, namespaces: map[string]*layoutcache.Namespace{}, log: o.Logger.With("cluster", c.Key), board: o.Board}
-	opts := pulsar.Options{
-		Cluster: c.Key, ServiceURL: c.ServiceURL, ListenerName: c.ListenerName, TLS: tlsConfig,
-		ConnectTimeout: c.ConnectTimeout, OperationTimeout: c.OperationTimeout,
-		ConnectionsPerBroker: c.ConnectionsPerBroker, Logger: o.Logger, Dial: o.Dial,
-		OnEvent: func(ev pulsar.Event) { cl.onEvent(ev, reconnects) },
-	}
-	adminOpts := admin.Options{URL: c.AdminURL, TLS: tlsConfig, Timeout: c.OperationTimeout, Logger: cl.log, Dial: o.Dial}
-	if provider != nil { // a nil provider in a non-nil interface would be asked for credentials
-		opts.Auth, adminOpts.Auth = provider, provider
+	opts.OnEvent = func(ev pulsar.Event) { cl.onEvent(ev, reconnects) }
+	adminOpts := admin.Options{URL: c.AdminURL, TLS: opts.TLS, Timeout: c.OperationTimeout, Logger: cl.log, Dial: o.Dial}
+	if opts.Auth != nil {
+		adminOpts.Auth = opts.Auth
 	}
 	if cl.client, err = pulsar.New(opts); err != nil {
 		return nil, err
