@@ -254,7 +254,7 @@ func (r *Records) end(ctx context.Context, before uint64) *recordView {
 	r.asked++
 	asked := r.asked
 	r.mu.Unlock()
-	if end, err := atEnd(ctx, v.consumer, seen); err != nil || !end {
+	if end, err := AtEnd(ctx, v.consumer, seen); err != nil || !end {
 		return nil
 	}
 	r.mu.Lock()
@@ -269,9 +269,10 @@ func (r *Records) end(ctx context.Context, before uint64) *recordView {
 // endPoll is how often the end of a topic is asked for while it is awaited.
 const endPoll = 20 * time.Millisecond
 
-// atEnd asks whether a non-durable reader that acknowledged all it got has any
-// backlog left (right in each of 18 cases observed, broker 5.0.1).
-func atEnd(ctx context.Context, c *pulsar.Consumer, seen Position) (bool, error) {
+// AtEnd acknowledges what a non-durable reader was given, up to seen, and asks
+// whether it has any backlog left: without one it is at the end (right in each of
+// 18 cases observed, broker 5.0.1).
+func AtEnd(ctx context.Context, c *pulsar.Consumer, seen Position) (bool, error) {
 	if seen != noPosition() {
 		acked := make(chan error, 1)
 		c.AckCumulative(seen, func(err error) { acked <- err })

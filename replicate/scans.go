@@ -245,7 +245,7 @@ func (s *scanner) run(ctx context.Context, consumer *pulsar.Consumer, patience t
 				return err
 			}
 		case waited:
-			end, err := atEnd(ctx, consumer, seen)
+			end, err := AtEnd(ctx, consumer, seen)
 			if err != nil {
 				return err
 			}

@@ -167,7 +167,7 @@ func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key s
 				return nil
 			}
 		default:
-			if end, err := atEnd(ctx, r.consumer, r.seen); err != nil || end && len(r.events.box) == 0 {
+			if end, err := AtEnd(ctx, r.consumer, r.seen); err != nil || end && len(r.events.box) == 0 {
 				return err
 			}
 			if time.Since(began) > client.OperationTimeout() {

@@ -196,24 +196,10 @@ func (r *reader) refill() error {
 	return r.consumer.Flow(uint32(missing))
 }
 
-// atEnd asks whether there is more. A reader is at the end if it acknowledged all
-// that it was given, and has no backlog (facts P24).
+// atEnd asks whether there is more.
 func (r *reader) atEnd(ctx context.Context) (bool, error) {
-	if r.seen != before() {
-		acked := make(chan error, 1)
-		r.consumer.AckCumulative(r.seen, func(err error) { acked <- err })
-		select {
-		case err := <-acked:
-			// Refused where the broker has passed markers beyond it already.
-			if err != nil && !errors.As(err, new(*pulsar.ServerError)) {
-				return false, err
-			}
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}
-	stats, err := r.consumer.Stats(ctx)
-	return err == nil && stats.Backlog == 0 && len(r.events.box) == 0, err
+	end, err := replicate.AtEnd(ctx, r.consumer, r.seen)
+	return end && len(r.events.box) == 0, err
 }
 
 // close ends the reader.
