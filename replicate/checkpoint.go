@@ -58,6 +58,7 @@ func (m *Machine) recordStored() {
 		t.state = targetOpen
 		m.flush(t)
 	}
+	m.parkingStored()
 	if m.rewrite {
 		m.write()
 	}

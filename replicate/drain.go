@@ -40,9 +40,9 @@ func (m *Machine) onResume(Event) {
 
 // settle goes on when nothing is on its way any more.
 func (m *Machine) settle() {
-	if m.parking > 0 && m.handover {
+	if waiting := len(m.parking.waiting) > 0; waiting && m.handover {
 		m.abandoned = true // what is not parked yet is parked by the successor
-	} else if m.parking > 0 || m.pending != nil {
+	} else if waiting || m.pending != nil {
 		return
 	}
 	for _, t := range m.targets {
@@ -60,11 +60,13 @@ func (m *Machine) finish() {
 	if m.record.Finished {
 		m.record.Floors = nil // nothing is above the frontier any more
 	}
-	m.record.Clean = m.clean() || m.record.Finished
+	if m.record.Clean = m.clean() || m.record.Finished; m.record.Clean {
+		m.record.Parked = nil
+	}
 	m.writeNow()
 }
 
-// clean: nothing above the frontier is stored at the target.
+// clean: nothing above the frontier is stored at the target, or parked.
 func (m *Machine) clean() bool {
 	for _, t := range m.targets {
 		if !t.settled() {

@@ -32,10 +32,12 @@ const (
 	evResume                             // an operator accepts what the lane holds for
 	evReceipt                            // Target, Gen, Seq, Pos
 	evDoubt                              // Target, Gen, Err: sends may or may not be stored
-	evParked                             // Poison
+	evParkingTaken                       // Gen, Pos (of the barrier), Found: all of this lane that is parked in the range asked for
+	evParkingLost                        // Gen, Err: its producer died
+	evParked                             // Gen: the first entry without receipt
 	evTargetTrouble                      // Target, Gen, Err: the claim failed and is tried again
 	evCheckpointTrouble                  // Err: the same for the checkpoint
-	evParkTrouble                        // Err: the same for the parking topic
+	evParkTrouble                        // Gen, Err: the same for the parking topic
 	evTick                               // a checkpoint interval passed; Window
 	evStalled                            // Err: nothing has moved for too long
 	evStop                               // leave: drain and close
@@ -58,7 +60,6 @@ type Event struct {
 	Record *Record
 	Begun  bool // the checkpoint topic holds the genesis
 	Layout *reroute.Layout
-	Poison poison
 	Found  []found
 	Hole   hole
 	Err    error
@@ -82,7 +83,8 @@ const (
 	efPresent                           // N messages were found stored
 	efEvidenceLost                      // Target, Why: nothing tells any more what is stored there; N as in efGap
 	efRelease                           // Target: close its producer
-	efPark                              // Poison → evParked
+	efTakeParking                       // Gen, From (no position: nothing is looked for) → evParkingTaken
+	efPark                              // Gen, Poison → evParked or evParkingLost
 	efReceipted                         // Part is stored in Target at Pos
 	efDone                              // Entry is complete
 	efDrop                              // Entry was not begun, and is not needed any more

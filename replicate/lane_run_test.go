@@ -147,10 +147,9 @@ func TestRunningSkip(t *testing.T) {
 // Parked entries are acknowledged once they are parked.
 func TestRunningPark(t *testing.T) {
 	r := newRig(t, nil).open(splitOne(t))
-	r.giveEntry(0, encryptedBatch(t)).want("park 0 encrypted")
-	poison := r.last[0].Poison
-	r.on(evTick).want("record epoch 1 frontier -1").stored()
-	r.step(Event{Kind: evParked, Poison: poison}).on(evTick).want("record epoch 1 frontier 0").stored().want("ack 0")
+	r.giveEntry(0, encryptedBatch(t)).want("take parking gen 1").giveEntry(1, encryptedBatch(t)).want()
+	r.parkingTaken(1, 7).want("record epoch 1 frontier -1 parked@7").stored().want("park 0 encrypted", "park 1 encrypted")
+	r.step(Event{Kind: evParked, Gen: 1}).on(evTick).want("record epoch 1 frontier 0 parked@7").stored().want("ack 0")
 }
 
 func TestRunningHold(t *testing.T) {
@@ -194,7 +193,8 @@ func TestRunningBadEntry(t *testing.T) {
 	r.stored().want("ack 0").on(evAcked).want("close clean bad 1: entry 7:1: checksum").state(Closed)
 
 	r = newRig(t, func(cfg *MachineConfig) { cfg.Tolerate = Position{Ledger: 7, Entry: 1} }).openOne()
-	r.giveEntry(1, bad()).want("park 1 undecodable").state(Running).give(2, leftKey()).want("send 1 gen 1 seq 2: 2[*]")
+	r.giveEntry(1, bad()).want("take parking gen 1").state(Running).give(2, leftKey()).want("send 1 gen 1 seq 2: 2[*]")
+	r.parkingTaken(1, 7).stored().want("park 1 undecodable")
 }
 
 // Every 8 MiB a record is written, however long the interval.

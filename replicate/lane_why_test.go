@@ -38,12 +38,11 @@ func TestWhy(t *testing.T) {
 		{"target read", func(r *rig) *rig { return r.openOne().doubt(1, 1).claimed(1, 2, 9).scanned(1, 2) }, ""},
 		{"an old claim's trouble", func(r *rig) *rig { return trouble(r.openOne(), evTargetTrouble, at(1), 1) }, ""},
 		{"parking", func(r *rig) *rig {
-			return r.open(splitOne(t)).giveEntry(0, encryptedBatch(t)).step(Event{Kind: evParkTrouble, Err: errLost})
-		}, "parks an entry: connection lost"},
+			return r.open(splitOne(t)).giveEntry(0, encryptedBatch(t)).step(Event{Kind: evParkTrouble, Gen: 1, Err: errLost})
+		}, "takes the parking topic: connection lost"},
 		{"parked", func(r *rig) *rig {
-			r.open(splitOne(t)).giveEntry(0, encryptedBatch(t))
-			p := r.last[0].Poison
-			return r.step(Event{Kind: evParkTrouble, Err: errLost}).step(Event{Kind: evParked, Poison: p})
+			r.open(splitOne(t)).giveEntry(0, encryptedBatch(t)).step(Event{Kind: evParkTrouble, Gen: 1, Err: errLost})
+			return r.parkingTaken(1, 7).stored().step(Event{Kind: evParked, Gen: 1})
 		}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -45,30 +45,29 @@ type Machine struct {
 	flow                              flow
 
 	// the checkpoint
-	record      Record // as it will be written next
-	held        bool   // the checkpoint producer is ours
-	claimGen    int    // of the present checkpoint producer
-	trouble     error  // why it is not
-	writing     bool
-	version     uint64 // of the last write
-	written     Record // the one on its way, or the last one stored
-	dirty       bool   // record differs from written
-	rewrite     bool   // write again as soon as the one on its way has its receipt
-	bytesSince  int    // receipted since the last write
-	acked       Position
-	acks        int   // without answer
-	parking     int   // poison without receipt
-	parkTrouble error // why it could not be parked yet
-	abandoned   bool
-	present     presences // stored by earlier sessions, above the frontier
-	unsure      bool      // what earlier sessions left in doubt was not looked for yet
-	through     Position  // the last that was delivered, or looked into
-	looking     int       // holes that are looked into
-	starved     int       // answers in a row that speak of a backlog while nothing comes
-	moved       uint64    // rises with all that is progress
-	told        int64     // the source's last word about its backlog
-	untold      error     // why there is no newer one
-	result      Result
+	record     Record // as it will be written next
+	held       bool   // the checkpoint producer is ours
+	claimGen   int    // of the present checkpoint producer
+	trouble    error  // why it is not
+	writing    bool
+	version    uint64 // of the last write
+	written    Record // the one on its way, or the last one stored
+	dirty      bool   // record differs from written
+	rewrite    bool   // write again as soon as the one on its way has its receipt
+	bytesSince int    // receipted since the last write
+	acked      Position
+	acks       int // without answer
+	parking    parking
+	abandoned  bool
+	present    presences // stored by earlier sessions, above the frontier
+	unsure     bool      // what earlier sessions left in doubt was not looked for yet
+	through    Position  // the last that was delivered, or looked into
+	looking    int       // holes that are looked into
+	starved    int       // answers in a row that speak of a backlog while nothing comes
+	moved      uint64    // rises with all that is progress
+	told       int64     // the source's last word about its backlog
+	untold     error     // why there is no newer one
+	result     Result
 
 	// the target
 	layout, pending *reroute.Layout
@@ -147,8 +146,8 @@ func (m *Machine) Why() string {
 		}
 	}
 	switch {
-	case m.parkTrouble != nil:
-		return because("parks an entry", m.parkTrouble)
+	case m.parking.state == parkingTaking:
+		return because("takes the parking topic", m.parking.trouble)
 	case m.bytesSince >= unrecordedBytes:
 		return "the record has no receipt"
 	case m.state == Draining:
@@ -254,7 +253,9 @@ func (m *Machine) onFirstClaim(ev Event) {
 		return
 	}
 	m.held, m.trouble = true, nil
-	m.unsure = !m.record.Clean
+	if m.unsure = !m.record.Clean; !m.unsure {
+		m.record.Parked = nil // of older versions
+	}
 	m.record.Epoch++
 	m.record.Clean = false
 	m.entries.frontier = m.record.Frontier

@@ -162,16 +162,3 @@ func FuzzParseIdentity(f *testing.F) {
 		}
 	})
 }
-
-func TestParkedIdentity(t *testing.T) {
-	want := Identity{Cluster: "east", Lane: "geobridge-x", Pos: Position{Ledger: 3, Entry: 7}, Indices: []int{1, 2}, Total: 4, Path: []string{"a", "east"}}
-	got, ok := ParkedIdentity(parkedKey(want.Append(nil), 12))
-	if !ok || got.Lane != want.Lane || got.Pos != want.Pos || len(got.Indices) != 2 || got.Total != 4 {
-		t.Errorf("%+v, %v; want %+v", got, ok, want)
-	}
-	for _, key := range []string{"", "parked/", "parked/x/0", "genesis/topic://a/b/c/sub"} {
-		if id, ok := ParkedIdentity(key); ok {
-			t.Errorf("%q is %+v", key, id)
-		}
-	}
-}

@@ -112,6 +112,7 @@ type Env struct {
 	Budget                          *Budget
 	Records                         *Records
 	Scans                           *Scans // of the target cluster
+	ParkingScans                    *Scans // of the source cluster
 	Board                           Board
 	Log                             *slog.Logger
 

@@ -39,11 +39,14 @@ type Record struct {
 	Epoch uint64 `json:"epoch"`
 	// Frontier is the last source entry of the gapless prefix of complete ones.
 	Frontier Position `json:"frontier"`
-	// Clean: nothing above the frontier is stored at the target.
+	// Clean: nothing above the frontier is stored at the target, or parked.
 	Clean bool `json:"clean,omitempty"`
 	// Finished: the sealed source segment was read to its end and all of it is complete.
 	Finished bool    `json:"finished,omitempty"`
 	Floors   []Floor `json:"floors,omitempty"`
+	// Parked says that what was parked of entries above the frontier lies above this
+	// position of the parking topic; nil: nothing was.
+	Parked *Position `json:"parked,omitempty"`
 	// Seen is the last entry that was delivered, where that is above the frontier.
 	Seen *Position `json:"seen,omitempty"`
 	// Passed: what was not delivered up to here was looked into.

@@ -39,9 +39,7 @@ func TestBatchOfLessThanOne(t *testing.T) {
 	for _, count := range []int32{0, -5} {
 		e := batchOf(t, []string{"a", "b"}, func(md *outer) { md.NumMessagesInBatch = proto.Int32(count) })
 		r := newRig(t, nil).open(one(t)).giveEntry(0, e)
-		if got := effectText(r.last[0]); got != "park 0 undecodable" {
-			t.Errorf("count %d: %s", count, got)
-		}
+		r.parkingTaken(1, 7).stored().want("park 0 undecodable")
 		if e.messages() != 1 {
 			t.Errorf("count %d is taken as %d messages", count, e.messages())
 		}

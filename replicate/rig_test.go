@@ -111,6 +111,12 @@ func effectText(ef Effect) string {
 		return fmt.Sprintf("send %d gen %d seq %d: %d[%s]", ef.Target.Segment, ef.Gen, ef.Part.seq, ef.Part.entry.pos.Entry, which)
 	case efRelease:
 		return fmt.Sprintf("release %d", ef.Target.Segment)
+	case efTakeParking:
+		s := fmt.Sprintf("take parking gen %d", ef.Gen)
+		if ef.From != noPosition() {
+			s += fmt.Sprintf(" from %d", ef.From.Entry)
+		}
+		return s
 	case efPark:
 		return fmt.Sprintf("park %d %s", ef.Poison.entry.pos.Entry, ef.Poison.reason)
 	case efDrop:
@@ -133,6 +139,9 @@ func recordText(rec Record) string {
 		s += " finished"
 	}
 	floors := slices.Clone(rec.Floors)
+	if rec.Parked != nil {
+		s += fmt.Sprintf(" parked@%d", rec.Parked.Entry)
+	}
 	slices.SortFunc(floors, func(a, b Floor) int { return int(a.Segment) - int(b.Segment) })
 	for _, f := range floors {
 		s += fmt.Sprintf(" %d@%d", f.Segment, f.Pos.Entry)
@@ -181,6 +190,10 @@ func at(segment uint64) TargetID {
 }
 
 func placed(entry int64) Position { return Position{Ledger: 100, Entry: entry} }
+
+func (r *rig) parkingTaken(gen int, barrier int64, found ...found) *rig {
+	return r.step(Event{Kind: evParkingTaken, Gen: gen, Pos: placed(barrier), Found: found})
+}
 
 func (r *rig) claimed(segment uint64, gen int, barrier int64) *rig {
 	return r.step(Event{Kind: evClaimed, Target: at(segment), Gen: gen, Pos: placed(barrier), Seq: 1})

@@ -160,20 +160,9 @@ func (m *Machine) take(e *entry, c cuts) {
 		m.flush(t)
 	}
 	for _, p := range c.poison {
-		m.parking++
-		m.emit(Effect{Kind: efPark, Poison: p})
+		m.park(p)
 	}
 	e.shut()
-}
-
-// onParkTrouble only keeps the reason; the driver goes on trying.
-func (m *Machine) onParkTrouble(ev Event) { m.parkTrouble = ev.Err }
-
-func (m *Machine) onParked(ev Event) {
-	m.parkTrouble = nil
-	m.parking--
-	ev.Poison.entry.left--
-	m.progress()
 }
 
 // onLayout takes a newer layout of the target. It is adopted only when the
@@ -313,6 +302,7 @@ func (m *Machine) recover() {
 		t.unsettled = m.unsure
 		t.see(f.Pos)
 	}
+	m.recoverParked()
 	m.recovered()
 }
 
@@ -337,6 +327,9 @@ func (m *Machine) recovered() {
 		if t.state == targetClaiming || t.state == targetScanning || t.state == targetDeclaring {
 			return
 		}
+	}
+	if m.parking.state == parkingTaking || m.parking.state == parkingDeclaring {
+		return
 	}
 	m.unsure = false
 	m.enter(Running)

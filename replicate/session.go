@@ -29,7 +29,7 @@ type session struct {
 	source                *pulsar.Consumer
 	checkpoint            *claimed
 	asking                bool // a question to the broker has no answer yet
-	parks                 parkQueue
+	parks                 parks
 	checkpointGen         int
 	targets               map[TargetID]*handle
 	scratch               []byte
@@ -162,8 +162,10 @@ func (s *session) apply(ef Effect) {
 		s.send(ef)
 	case efRelease:
 		s.release(ef.Target)
+	case efTakeParking:
+		s.takeParking(ef)
 	case efPark:
-		s.park(ef.Poison)
+		s.park(ef.Gen, ef.Poison)
 	case efReceipted:
 		s.lane.metrics.receipted(ef.Part)
 		if h := s.targets[ef.Target]; h != nil {
@@ -197,6 +199,7 @@ func (s *session) finish(cancel context.CancelFunc) {
 	for _, h := range s.targets {
 		closing.Go(func() { closeProducer(h.producer) })
 	}
+	closing.Go(func() { s.parks.close() })
 	closing.Wait()
 	if s.checkpoint != nil {
 		closeProducer(s.checkpoint.producer)

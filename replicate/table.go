@@ -80,7 +80,9 @@ func table() []row {
 		{open, evDoubt, (*Machine).onDoubt, []State{Settling}},
 		{open, evTargetTrouble, (*Machine).onTargetTrouble, nil},
 		{allButClosed(), evCheckpointTrouble, (*Machine).onCheckpointTrouble, nil},
-		{[]State{Running, Draining}, evParkTrouble, (*Machine).onParkTrouble, nil},
+		{[]State{Recovering, Running, Draining}, evParkTrouble, (*Machine).onParkTrouble, nil},
+		{[]State{Recovering, Running, Draining}, evParkingTaken, (*Machine).onParkingTaken, nil},
+		{[]State{Running, Draining}, evParkingLost, (*Machine).onParkingLost, nil},
 		{[]State{Running, Draining}, evParked, (*Machine).onParked, []State{Settling}},
 
 		// time and orders

@@ -59,22 +59,38 @@ func openWriter(ctx context.Context, client *pulsar.Client, topic, name string) 
 
 func (w *writer) append(ctx context.Context, key string, value []byte, properties ...*pulsarpb.KeyValue) error {
 	metadata, err := keyed(w.producer.Name(), key, w.next, properties...)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = w.send(ctx, pulsar.Outgoing{Metadata: metadata, Payload: value})
 	}
-	if err := w.producer.Send(pulsar.Outgoing{Sequence: w.next, NumMessages: 1, Metadata: metadata, Payload: value}); err != nil {
-		return err
+	return err
+}
+
+// barrier writes a barrier: nothing that an earlier holder of the name sent can
+// land above it.
+func (w *writer) barrier(ctx context.Context) (Position, error) {
+	metadata, err := barrier(w.producer.Name(), w.next)
+	if err != nil {
+		return noPosition(), err
+	}
+	return w.send(ctx, pulsar.Outgoing{Metadata: metadata, Marker: true})
+}
+
+// send writes one entry and awaits its receipt.
+func (w *writer) send(ctx context.Context, out pulsar.Outgoing) (Position, error) {
+	out.Sequence, out.NumMessages = w.next, 1
+	if err := w.producer.Send(out); err != nil {
+		return noPosition(), err
 	}
 	w.next++
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, pulsar.ErrTimeout)
 	defer cancel()
 	select {
-	case <-w.events.receipts:
-		return nil
+	case pos := <-w.events.receipts:
+		return pos, nil
 	case err := <-w.events.failed:
-		return err
+		return noPosition(), err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return noPosition(), context.Cause(ctx)
 	}
 }
 

@@ -84,7 +84,7 @@ func (b *Bridge) newMapping(m config.Mapping, metrics *replicate.Metrics) *repli
 		StopPoison: m.OnUnroutable == config.UnroutableStop, StopGap: m.OnGap == config.GapStop, FromLatest: m.Start == config.StartLatest,
 		StopEvidence: m.OnLostEvidence == config.EvidenceStop, CheckpointInterval: b.cfg.CheckpointInterval,
 		StallTimeout: b.cfg.StallTimeout,
-		Budget:       b.budget, Records: b.recordsOf(m.To.Cluster, checkpoint), Scans: b.scans[m.To.Cluster], Board: boardAdapter{b.board}, Log: b.log,
+		Budget:       b.budget, Records: b.recordsOf(m.To.Cluster, checkpoint), Scans: b.scans[m.To.Cluster], ParkingScans: b.scans[m.From.Cluster], Board: boardAdapter{b.board}, Log: b.log,
 	}
 	return replicate.NewMapping(env, replicate.Policy{Latest: m.Start == config.StartLatest, Guard: m.Guard},
 		watcher{b.clusters[m.From.Cluster].client}, metrics)

@@ -20,8 +20,8 @@ type copied struct {
 	entries map[place]bool
 	all     []arrival
 	texts   map[string]bool   // of the messages that have come
+	parked  map[string]bool   // keys of the parking topic
 	settled map[string]uint64 // by key: up to here all have
-	both    int               // parked first, and copied after a crash
 	wrong   []string          // entries that are not where they belong
 }
 
@@ -40,7 +40,7 @@ type arrival struct {
 }
 
 func newCopied() *copied {
-	return &copied{entries: map[place]bool{}, texts: map[string]bool{}, settled: map[string]uint64{}}
+	return &copied{entries: map[place]bool{}, texts: map[string]bool{}, parked: map[string]bool{}, settled: map[string]uint64{}}
 }
 
 // collect reads what the target has stored since the last time.
@@ -91,26 +91,20 @@ func (c *copied) take(s *reroute.Segment, topic string, e *pulsartest.Stored) {
 	}
 }
 
-// arrived takes a copy. What was parked before a crash may be copied after it, if
-// the target's layout has become one that needs no opening: that is counted apart.
 func (c *copied) arrived(a arrival) {
-	parked := func(o arrival) bool { return o.topic == parkingTopic && o.message == a.message }
-	if i := slices.IndexFunc(c.all, parked); i >= 0 {
-		c.all = slices.Delete(c.all, i, i+1)
-		c.both++
-	}
 	c.all = append(c.all, a)
 	c.texts[a.text()] = true
 }
 
-// unpark finds the messages of a parked entry: that gives up their order, and a
-// crash may park twice, under the same key.
+// unpark finds the messages of a parked entry: that gives up their order. A lost
+// connection may park twice, under the same key.
 func (c *copied) unpark(e *pulsartest.Stored) {
-	if !strings.HasPrefix(string(e.Info.PartitionKey), "parked/") {
+	if e.Info.Identity == nil || c.parked[string(e.Info.PartitionKey)] {
 		return
 	}
+	c.parked[string(e.Info.PartitionKey)] = true
 	for _, field := range strings.FieldsFunc(string(e.Payload), func(r rune) bool { return r != '=' && (r < '0' || r > '9') }) {
-		if m, err := parse(field); err == nil && m.key == "" && !c.texts[m.text()] {
+		if m, err := parse(field); err == nil && m.key == "" {
 			c.all = append(c.all, arrival{m, 0, parkingTopic, e.At, 0})
 			c.texts[m.text()] = true
 		}

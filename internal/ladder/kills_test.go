@@ -11,8 +11,8 @@ import (
 
 // killTally counts what the kills of all worlds met.
 type killTally struct {
-	mu                                                       sync.Mutex
-	kills, flying, recoveries, found, relaid, unloaded, both int
+	mu                                                 sync.Mutex
+	kills, flying, recoveries, found, relaid, unloaded int
 }
 
 // TestKills is kill -9 at random moments of a copy, GEOBRIDGE_KILLS of them, while
@@ -36,8 +36,8 @@ func TestKills(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d kills, %d with unreceipted sends; %d of %d recoveries found something stored; target changed between crash and restart %d times, unloaded %d times; parked before a crash and copied after it: %d",
-		tally.kills, tally.flying, tally.found, tally.recoveries, tally.relaid, tally.unloaded, tally.both)
+	t.Logf("%d kills, %d with unreceipted sends; %d of %d recoveries found something stored; target changed between crash and restart %d times, unloaded %d times",
+		tally.kills, tally.flying, tally.found, tally.recoveries, tally.relaid, tally.unloaded)
 	if tally.kills > killsPerWorld && (2*tally.flying < tally.kills || 5*tally.found < tally.recoveries || tally.relaid == 0 || tally.unloaded == 0) {
 		t.Error("that proves nothing: at least half of the kills should meet unreceipted sends, and a fifth of the recoveries find something")
 	}
@@ -80,7 +80,6 @@ func killed(t *testing.T, seed uint64, tally *killTally) {
 		}
 	}
 	w.verdict(w.outcome())
-	tally.parkedToo(w.copied.both)
 }
 
 // between is what happens between a crash and the restart.
@@ -121,12 +120,6 @@ func (k *killTally) recovered(found bool) {
 	defer k.mu.Unlock()
 	k.recoveries++
 	k.found += count(found)
-}
-
-func (k *killTally) parkedToo(n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.both += n
 }
 
 func count(yes bool) int {

@@ -127,7 +127,7 @@ func (c *comparison) progress(ctx context.Context) error {
 		}
 	}
 	return c.topic(ctx, c.Source, c.ParkingTopic, func(m *pulsar.Message) error {
-		if id, ok := replicate.ParkedIdentity(string(m.Info.PartitionKey)); ok {
+		if id, err := replicate.ParseIdentity(m.Info.Identity); err == nil {
 			c.lanes.park(id)
 		}
 		return nil
