@@ -12,16 +12,29 @@ import (
 
 // kill -9 of geobridge at random moments under load, while both sides split, merge
 // and rebucket, also between a crash and the restart, where the target's topics
-// may be unloaded and trimmed as well: nothing lost, nothing twice, all in order.
+// may be unloaded and trimmed as well: nothing lost, nothing twice, all in order. A
+// sample is repeated with broker deduplication on.
 func TestScenario13KilledUnderLoad(t *testing.T) {
-	s := newScene(t, 45*time.Minute)
+	t.Run("plain", func(t *testing.T) {
+		s := newScene(t, 45*time.Minute)
+		s.killedUnderLoad(byMode(s, 20, 200)).allKinds()
+	})
+	t.Run("deduplicated", func(t *testing.T) {
+		s := newScene(t, 10*time.Minute)
+		s.deduplicate()
+		s.killedUnderLoad(byMode(s, 6, 20)).deduplicated()
+	})
+}
+
+// killedUnderLoad kills and starts again so many times.
+func (s *scene) killedUnderLoad(rounds int) *stage {
+	s.Helper()
 	g := s.newStage(2, 2)
 	random := g.random(1)
 	d := g.instance("a", g.config(g.mapping("killed", g.east, g.west, "orders")))
 	g.launch(d)
 	load := g.flow(1_500)
 	stop := g.changing(1900*time.Millisecond, true)
-	rounds := byMode(g.scene, 20, 200)
 	doubtful, found, split, unloaded := 0, 0, 0, 0
 	for round := range rounds {
 		h := g.moment(d, random)
@@ -50,7 +63,7 @@ func TestScenario13KilledUnderLoad(t *testing.T) {
 	g.share("recoveries that found something", found, rounds-1, 5)
 	g.share("target changed between crash and restart", split, rounds, 20)
 	g.share("unloaded between crash and restart", unloaded, rounds, 20)
-	g.allKinds()
+	return g
 }
 
 // moment waits for a moment to kill at: somewhere in the start, or in the first

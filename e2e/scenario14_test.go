@@ -138,9 +138,23 @@ type fault struct {
 }
 
 // Connections end at each point of the path: with the sends held up or their
-// receipts, the entries or their acknowledgements, and in the middle of frames.
+// receipts, the entries or their acknowledgements, and in the middle of frames. All
+// that is repeated with broker deduplication on.
 func TestScenario14CutPath(t *testing.T) {
-	s := newScene(t, 20*time.Minute)
+	t.Run("plain", func(t *testing.T) {
+		s := newScene(t, 20*time.Minute)
+		s.cutPath(byMode(s, 1, 3))
+	})
+	t.Run("deduplicated", func(t *testing.T) {
+		s := newScene(t, 10*time.Minute)
+		s.deduplicate()
+		s.cutPath(1).deduplicated()
+	})
+}
+
+// cutPath ends the connections at each point of the path so many times.
+func (s *scene) cutPath(rounds int) *stage {
+	s.Helper()
 	g := s.newStage(2, 3)
 	random := g.random(1)
 	d, east, west := s.throughCuts(s.mapping("path", s.east, s.west, "orders"))
@@ -155,7 +169,7 @@ func TestScenario14CutPath(t *testing.T) {
 		{"in an acknowledgement", east, up, true}, {"in an entry", east, down, true},
 	}
 	doubtful, found := 0, 0
-	for round := range byMode(s, 1, 3) {
+	for round := range rounds {
 		for _, p := range points {
 			before := g.look(d).avoided
 			g.copies(1_000, "before "+p.name)
@@ -189,9 +203,10 @@ func TestScenario14CutPath(t *testing.T) {
 	}
 	stop()
 	g.exactly(load, 2*time.Minute)
-	all := len(points) * byMode(s, 1, 3)
+	all := len(points) * rounds
 	g.Logf("%d cuts, %d with sends in doubt, %d recoveries found something stored", all, doubtful, found)
 	g.share("sends in doubt", doubtful, all, 2)
 	g.share("recoveries that found something", found, all, 5)
 	g.healthy(d)
+	return g
 }

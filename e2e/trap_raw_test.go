@@ -27,6 +27,7 @@ type forger struct {
 	producer *pulsar.Producer
 	receipts chan error
 	next     uint64
+	last     pulsar.MessageID // of the last receipt
 }
 
 // forge opens a forger on a segment.
@@ -41,10 +42,13 @@ func (s *scene) forge(at site, n restadmin.Name, segment restadmin.Segment) *for
 	return f
 }
 
-func (f *forger) Receipt(uint64, pulsar.MessageID) { f.answer(nil) }
-func (f *forger) SendError(_ uint64, err error)    { f.answer(err) }
-func (f *forger) BrokerClosed(err error)           { f.answer(err) }
-func (f *forger) Closed(err error)                 { f.answer(errors.Join(errors.New("closed"), err)) }
+func (f *forger) Receipt(_ uint64, at pulsar.MessageID) {
+	f.last = at
+	f.answer(nil)
+}
+func (f *forger) SendError(_ uint64, err error) { f.answer(err) }
+func (f *forger) BrokerClosed(err error)        { f.answer(err) }
+func (f *forger) Closed(err error)              { f.answer(errors.Join(errors.New("closed"), err)) }
 func (f *forger) answer(err error) {
 	select {
 	case f.receipts <- err:
