@@ -13,6 +13,7 @@ import (
 func regularScenarios() []Scenario {
 	return []Scenario{
 		{Name: "Compaction", Facts: []string{"P31"}, Run: compaction},
+		{Name: "Nudge", Facts: []string{"P21", "P31"}, Run: nudge},
 		{Name: "HoldingSubscription", Facts: []string{"P32"}, Run: holdingSubscription},
 		{Name: "ManyProducers", Facts: []string{"P33"}, Run: manyProducers},
 		{Name: "NameRelease", Facts: []string{"P34", "7e"}, Run: nameRelease},
@@ -82,6 +83,50 @@ func compaction(t *T) {
 	}
 	if got := t.read(topic, "b", 6); len(got) != 6 {
 		t.Errorf("not compacted: %q", got)
+	}
+}
+
+// A compacted reader is not given what a compaction left out: markers, and keys whose last entry is
+// empty. Behind the last entry that it is given, they stay in its backlog, though a reader of all
+// passes markers by itself. Once it has acknowledged a later entry, it has none.
+func nudge(t *T) {
+	for _, row := range []struct {
+		name string
+		tail func(w *Wire, sequence uint64) // behind the records k0 and k1
+		kept int                            // of those records
+	}{
+		{"marker", func(w *Wire, sequence uint64) { w.Store(1, sequence, metadata("", marker), "") }, 2},
+		{"empty", func(w *Wire, sequence uint64) { w.Store(1, sequence, metadata("k1"), "") }, 1},
+	} {
+		topic := t.regular("__g." + row.name)
+		w := t.At(topic)
+		w.Produce(topic, 1, "n")
+		t.hold(topic, "holding")
+		for i := range uint64(2) {
+			w.Store(1, i, metadata(fmt.Sprint("k", i)), "record")
+		}
+		row.tail(w, 2)
+		t.compact(topic)
+		w.Subscribe(topic, 1, "compacted", exclusive, readCompacted, fromPosition(earliest()))
+		w.Flow(1, 1000)
+		var last Got
+		for range row.kept {
+			last = w.Message(1)
+		}
+		if r := w.Ack(1, last.ID()); r.Error != nil {
+			t.Errorf("%s: ack: %v", row.name, r)
+		}
+		w.NoMessage(1)
+		if got, want := w.Backlog(1), uint64(3-row.kept); got != want {
+			t.Errorf("%s: backlog %d at the last entry that it is given, want %d", row.name, got, want)
+		}
+		w.Store(1, 3, metadata("nudge"), "{}")
+		if r := w.Ack(1, w.Message(1).ID()); r.Error != nil {
+			t.Errorf("%s: ack: %v", row.name, r)
+		}
+		if err := wantBacklog(w, 1, 0); err != nil {
+			t.Errorf("%s: behind a later entry: %v", row.name, err)
+		}
 	}
 }
 
