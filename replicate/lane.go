@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -176,6 +177,9 @@ func (l *Lane) publish(m *Machine) {
 		l.behind.Store(true)
 	}
 	st := l.shown
+	if far := l.metrics.readings.text(l.name); far != "" {
+		st.Reason = strings.Replace(st.Reason, forStored, forStored+", "+far, 1)
+	}
 	if f := m.entries.frontier; f != noPosition() {
 		st.Frontier = f.String()
 	}

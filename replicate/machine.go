@@ -140,7 +140,7 @@ func (m *Machine) Why() string {
 		case t.state == targetClaiming:
 			return because(fmt.Sprintf("takes target segment %d", t.id.Segment), t.trouble)
 		case t.state == targetScanning:
-			return because(fmt.Sprintf("reads target segment %d for what is stored already", t.id.Segment), t.trouble)
+			return because(fmt.Sprintf("reads target segment %d%s", t.id.Segment, forStored), t.trouble)
 		case t.state == targetEnded && len(t.queue) > 0:
 			return fmt.Sprintf("target segment %d is sealed; waits for the newer layout", t.id.Segment)
 		}
@@ -155,6 +155,9 @@ func (m *Machine) Why() string {
 	}
 	return ""
 }
+
+// forStored is where the driver says how far a reading is.
+const forStored = " for what is stored already"
 
 func because(what string, err error) string {
 	if err == nil {

@@ -21,7 +21,7 @@ type Metrics struct {
 	lastProgress, lastCheckpoint      *prometheus.GaugeVec
 	inflight, parked, protected       *prometheus.GaugeVec
 	latency                           *prometheus.HistogramVec
-	lagSeconds                        *prometheus.Desc
+	lagSeconds, scanBytes             *prometheus.Desc
 
 	mu       sync.Mutex
 	mappings []*mappingMetrics
@@ -58,6 +58,8 @@ func NewMetrics(reg prometheus.Registerer, budget *Budget) *Metrics {
 	m.lagEntries = gauge("lag_entries", "The source's own backlog figure over all segments.")
 	m.lagSeconds = prometheus.NewDesc("geobridge_lag_seconds",
 		"Now minus the time up to which all that was published is known to be receipted.", []string{"mapping"}, nil)
+	m.scanBytes = prometheus.NewDesc("geobridge_recovery_scan_bytes",
+		"Still to read before the lanes in recovery can run: an estimate.", []string{"mapping"}, nil)
 	reg.MustRegister(m)
 	m.lastProgress = gauge("last_progress_timestamp_seconds", "Last receipt of the target.")
 	m.lastCheckpoint = gauge("last_checkpoint_timestamp_seconds", "Last record that has its receipt.")
@@ -87,6 +89,7 @@ type mappingMetrics struct {
 	unreceipted, inflight, parked            prometheus.Gauge
 	lastProgress, lastCheckpoint, lagEntries prometheus.Gauge
 	latency                                  prometheus.Observer
+	readings                                 readings
 
 	mu     sync.Mutex
 	copied map[string]int64 // by lane: all that was published up to this time, in ms, is receipted
@@ -198,15 +201,16 @@ func (m *mappingMetrics) lag(now time.Time) float64 {
 	return worst
 }
 
-// Describe implements prometheus.Collector, for lag_seconds.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.lagSeconds }
+// Describe implements prometheus.Collector, for lag_seconds and recovery_scan_bytes.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.lagSeconds; ch <- m.scanBytes }
 
-// Collect computes lag_seconds at the time of the scrape.
+// Collect computes them at the time of the scrape.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	for _, mm := range m.mappings {
 		ch <- prometheus.MustNewConstMetric(m.lagSeconds, prometheus.GaugeValue, mm.lag(now), mm.mapping)
+		ch <- prometheus.MustNewConstMetric(m.scanBytes, prometheus.GaugeValue, float64(mm.readings.left()), mm.mapping)
 	}
 }

@@ -80,7 +80,7 @@ func (s *session) openParking(ctx context.Context, ef Effect) (*writer, Event, e
 	}
 	ev := Event{Kind: evParkingTaken, Gen: ef.Gen}
 	if ev.Pos, err = w.barrier(ctx); err == nil && ef.From != noPosition() {
-		ev.Found, _, err = env.ParkingScans.find(ctx, env.ParkingTopic, s.lane.name, ef.From, ev.Pos)
+		ev.Found, _, err = env.ParkingScans.find(ctx, env.ParkingTopic, s.lane.name, ef.From, ev.Pos, nil)
 	}
 	if err != nil {
 		w.close()

@@ -36,6 +36,7 @@ type scanRequest struct {
 	begins   Position // the log's first entry, at the end of the reading, comes after it
 	err      error
 	done     chan struct{}
+	begun    func(*reading) // told of the reading; does not block; may be nil
 }
 
 // NewScans returns a Scans of the topics of a cluster.
@@ -45,9 +46,9 @@ func NewScans(client *pulsar.Client) *Scans {
 
 // find returns all that is stored of the lane above from and up to to, in the
 // order of positions, and where the log begins. Nothing of it may be on its way
-// any more.
-func (s *Scans) find(ctx context.Context, topic, lane string, from, to Position) (all []found, begins Position, err error) {
-	r := &scanRequest{lane: lane, from: from, to: to, done: make(chan struct{})}
+// any more. begun is told how far the reading is, before find returns.
+func (s *Scans) find(ctx context.Context, topic, lane string, from, to Position, begun func(*reading)) (all []found, begins Position, err error) {
+	r := &scanRequest{lane: lane, from: from, to: to, done: make(chan struct{}), begun: begun}
 	q := s.join(topic, r)
 	defer s.leave(topic, q, r)
 	select {
@@ -59,8 +60,9 @@ func (s *Scans) find(ctx context.Context, topic, lane string, from, to Position)
 	}
 	defer func() { <-q.turn }()
 	if !isClosed(r.done) {
-		round := s.take(q)
-		begins, err := noPosition(), s.read(ctx, topic, round)
+		far := &reading{}
+		round := s.take(q, far)
+		begins, err := noPosition(), s.read(ctx, topic, round, far)
 		if err == nil { // asked after the reading: what is there now was there all the time
 			begins, err = beginning(ctx, s.client, topic)
 		}
@@ -94,11 +96,17 @@ func (s *Scans) leave(topic string, q *scanQueue, r *scanRequest) {
 	}
 }
 
-func (s *Scans) take(q *scanQueue) []*scanRequest {
+// take returns those who wait; whoever has left is not told any more.
+func (s *Scans) take(q *scanQueue, far *reading) []*scanRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	round := q.waiting
 	q.waiting = nil
+	for _, r := range round {
+		if r.begun != nil {
+			r.begun(far)
+		}
+	}
 	return round
 }
 
@@ -107,7 +115,7 @@ const scanMessages = 1000
 
 // read reads a topic once for all requests of a round: non-durable, so that it
 // leaves nothing behind.
-func (s *Scans) read(ctx context.Context, topic string, round []*scanRequest) error {
+func (s *Scans) read(ctx context.Context, topic string, round []*scanRequest, far *reading) error {
 	start, end := round[0].from, round[0].to
 	for _, r := range round {
 		if r.from.Compare(start) < 0 {
@@ -117,11 +125,13 @@ func (s *Scans) read(ctx context.Context, topic string, round []*scanRequest) er
 			end = r.to
 		}
 	}
-	return newScanner(end, func(m pulsar.Message) {
+	scanner := newScanner(end, func(m pulsar.Message) {
 		if m.Err == nil && m.Info.Identity != nil {
 			match(round, m.ID, m.Info.Identity)
 		}
-	}).read(ctx, s.client, topic, "scan", start)
+	})
+	scanner.far = far
+	return scanner.read(ctx, s.client, topic, "scan", start)
 }
 
 // scanner is one reading of a topic.
@@ -129,6 +139,7 @@ type scanner struct {
 	deaf
 	end    Position
 	look   func(pulsar.Message) // at each entry, in the read loop
+	far    *reading             // how far it is
 	wake   chan struct{}
 	closed chan error
 
@@ -142,7 +153,7 @@ type scanner struct {
 // newScanner is for a reading up to a position (none: the end) that looks at each
 // entry.
 func newScanner(end Position, look func(pulsar.Message)) *scanner {
-	return &scanner{end: end, look: look, seen: noPosition(), wake: make(chan struct{}, 1), closed: make(chan error, 1)}
+	return &scanner{end: end, look: look, far: &reading{}, seen: noPosition(), wake: make(chan struct{}, 1), closed: make(chan error, 1)}
 }
 
 // read reads a topic from a position on. What look found is the caller's then.
@@ -153,6 +164,12 @@ func (s *scanner) read(ctx context.Context, client *pulsar.Client, topic, purpos
 	}
 	defer closeConsumer(consumer)
 	defer s.stop()
+	// Nothing is acknowledged before the end is asked for, so this is all there is.
+	stats, err := consumer.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	s.far.entries.Store(stats.Backlog)
 	return s.run(ctx, consumer, client.OperationTimeout())
 }
 
@@ -165,6 +182,7 @@ func (s *scanner) Message(m pulsar.Message) {
 		return
 	}
 	s.seen = m.ID
+	s.far.entry(m.Entry.Size())
 	s.used += max(m.Info.NumMessages, 1)
 	s.beyond = s.beyond || s.end != noPosition() && m.ID.Compare(s.end) > 0
 	s.look(m)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -28,6 +29,8 @@ type scanRig struct {
 	reads   atomic.Int32 // readings of the topic that began
 	drop    atomic.Int32 // FLOW commands to lose
 	slow    atomic.Int32 // FLOW commands to hold, and what follows them, for longer than endPoll
+
+	messages atomic.Int64 // how long each message takes
 }
 
 func inScanRig(t *testing.T, f func(*scanRig)) {
@@ -55,6 +58,8 @@ func inScanRig(t *testing.T, f func(*scanRig)) {
 
 func (r *scanRig) hook(c pulsartest.Command) pulsartest.Action {
 	switch {
+	case c.Sent && c.Type == pulsarpb.BaseCommand_MESSAGE:
+		return pulsartest.Delay(time.Duration(r.messages.Load()))
 	case c.Sent:
 	case c.Type == pulsarpb.BaseCommand_SUBSCRIBE:
 		r.reads.Add(1)
@@ -115,7 +120,7 @@ func TestScanRenewsPermitsUsedWhileItAsks(t *testing.T) {
 
 func (r *scanRig) find(lane string, from, to Position) []found {
 	r.t.Helper()
-	all, _, err := r.scans.find(r.t.Context(), scannedTopic, lane, from, to)
+	all, _, err := r.scans.find(r.t.Context(), scannedTopic, lane, from, to, func(*reading) {})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -189,7 +194,7 @@ func TestScanGivenUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(r.t.Context())
 		leader := make(chan error, 1)
 		go func() {
-			_, _, err := r.scans.find(ctx, scannedTopic, "geobridge-a", noPosition(), barrier)
+			_, _, err := r.scans.find(ctx, scannedTopic, "geobridge-a", noPosition(), barrier, func(*reading) {})
 			leader <- err
 		}()
 		synctest.Wait()
@@ -208,7 +213,7 @@ func TestScanOfALostAnswer(t *testing.T) {
 	inScanRig(t, func(r *scanRig) {
 		_, barrier := r.store(mine(0, "*", 1))
 		r.drop.Store(1)
-		if _, _, err := r.scans.find(r.t.Context(), scannedTopic, "geobridge-a", noPosition(), barrier); err == nil {
+		if _, _, err := r.scans.find(r.t.Context(), scannedTopic, "geobridge-a", noPosition(), barrier, func(*reading) {}); err == nil {
 			t.Error("a reading that got nothing came to an end")
 		}
 		if got := r.find("geobridge-a", noPosition(), barrier); len(got) != 1 {

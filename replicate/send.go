@@ -60,10 +60,12 @@ func (s *session) work(h *handle, do func(context.Context)) {
 // scanTarget reads a claimed or terminated segment beside the driver: SETTLE(T).
 func (s *session) scanTarget(ef Effect) {
 	h := s.targets[ef.Target]
+	follow := func(r *reading) { s.lane.metrics.readings.follow(s.lane.name, ef.Target, r) }
 	s.work(h, func(ctx context.Context) {
 		wait := newBackoff()
 		for {
-			all, begins, err := s.lane.env.Scans.find(ctx, h.topic, s.lane.name, ef.From, ef.Pos)
+			all, begins, err := s.lane.env.Scans.find(ctx, h.topic, s.lane.name, ef.From, ef.Pos, follow)
+			follow(nil)
 			switch {
 			case ctx.Err() != nil:
 				return

@@ -13,6 +13,7 @@ func scanScenarios() []Scenario {
 	return []Scenario{
 		{Name: "StartMessageID", Facts: []string{"P23"}, Run: startMessageID},
 		{Name: "EndOfScan", Facts: []string{"P24", "P21", "P28"}, Run: endOfScan},
+		{Name: "BacklogOfReader", Facts: []string{"P21", "P24"}, Run: backlogOfReader},
 		{Name: "Acknowledgements", Facts: []string{"9.3", "P27"}, Run: acknowledgements},
 		{Name: "Redelivery", Facts: []string{"9.3", "P10"}, Run: redelivery},
 		{Name: "SeekAndCompacted", Facts: []string{"9.4"}, Run: seekAndCompacted},
@@ -105,6 +106,39 @@ func endOfScan(t *T) {
 	w.Subscribe(segment, 5, "at the last one", exclusive, fromPosition(last))
 	w.Flow(5, 100)
 	t.Eventually("the end behind a marker", func() error { return wantBacklog(w, 5, 0) })
+}
+
+// What a reader that is not durable has for a backlog, is what lies from its start to the end,
+// in entries, before it is given anything. Messages count on until they are acknowledged;
+// markers, until they are passed. What comes later counts, too.
+func backlogOfReader(t *T) {
+	segment := t.Segment(t.Scalable("t", 1), 0)
+	w := t.At(segment)
+	w.Produce(segment, 1, "")
+	var at []*pulsarpb.MessageIdData
+	for i := range 6 {
+		at = append(at, w.Store(1, uint64(i), metadata("k"), fmt.Sprint(i)))
+	}
+	w.Store(1, 9, metadata("", marker), "")
+	w.Subscribe(segment, 2, "all", exclusive, fromPosition(earliest()))
+	w.Subscribe(segment, 3, "from the fourth", exclusive, fromPosition(at[3]))
+	backlogs := func(when string, all, some uint64) {
+		for id, want := range map[uint64]uint64{2: all, 3: some} {
+			if n := w.Backlog(id); n != want {
+				t.Errorf("%s: backlog %d of consumer %d, want %d", when, n, id, want)
+			}
+		}
+	}
+	backlogs("before any permit", 7, 4)
+	w.Flow(2, 100)
+	w.Flow(3, 100)
+	w.Texts(2, 6)
+	w.Texts(3, 3)
+	backlogs("all given", 6, 3)
+	w.Store(1, 10, metadata("k"), "late")
+	w.Texts(2, 1)
+	w.Texts(3, 1)
+	backlogs("one more", 7, 4)
 }
 
 // Acknowledgements are cumulative or single. Beyond the last entry, and behind the mark, they

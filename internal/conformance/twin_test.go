@@ -14,6 +14,7 @@ func twinScenarios() []Scenario {
 		{Name: "LookupOfTwo", Facts: []string{"P1", "P2", "P3"}, Needs: TwoBrokers, Run: lookupOfTwo},
 		{Name: "LookupAfterMove", Facts: []string{"P1", "P3", "P12"}, Needs: TwoBrokers, Run: lookupAfterMove},
 		{Name: "WatchesOnBoth", Facts: []string{"P4"}, Needs: TwoBrokers, Run: watchesOnBoth},
+		{Name: "DeletionOnBoth", Facts: []string{"0.5", "2.5"}, Needs: TwoBrokers, Run: deletionOnBoth},
 		{Name: "StreamIsNotRedirected", Facts: []string{"P5", "2.3"}, Needs: TwoBrokers, Run: streamIsNotRedirected},
 		{Name: "ControllerDies", Facts: []string{"P6"}, Needs: TwoBrokers, Alone: true, Run: controllerDies},
 	}
@@ -38,6 +39,30 @@ func (t *T) owned(topic string) (owner int) {
 		return nil
 	})
 	return owner
+}
+
+// When the deletion of a topic has its answer, no broker shows its layout to a new watch any
+// more, though its orphans go on taking sends.
+func deletionOnBoth(t *T) {
+	topic := t.Scalable("t", 1)
+	segment := t.Segment(topic, 0)
+	p := t.At(segment)
+	p.Produce(segment, 1, "p")
+	brokers := []*Wire{t.Connect(0), t.Connect(1)}
+	for _, w := range brokers {
+		w.Watch(topic.Topic(), 1)
+		w.Update(1)
+	}
+	if a := t.REST(0, "DELETE", "scalable/"+string(topic), nil); a.Code != 204 {
+		t.Errorf("delete: %d %s", a.Code, a.Body)
+	}
+	for n, w := range brokers {
+		w.Watch(topic.Topic(), 2)
+		if u := w.Update(2); u.GetError() != pulsarpb.ServerError_TopicNotFound {
+			t.Errorf("broker %d: %v", n, u)
+		}
+	}
+	p.Store(1, 0, metadata("k"), "ghost")
 }
 
 // A bundle without an owner: who is not the leader redirects to the leader, without
