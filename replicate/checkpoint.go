@@ -45,7 +45,7 @@ func (m *Machine) answered(ev Event) bool {
 
 // recordStored: what the record says is safe, so the source may forget it.
 func (m *Machine) recordStored() {
-	m.writing = false
+	m.writing, m.opened = false, true
 	m.ack(m.written.Frontier)
 	for _, t := range m.targets {
 		if t.state != targetDeclaring || t.declaredBy > m.version {
@@ -165,9 +165,10 @@ func (m *Machine) onCheckpointLost(ev Event) {
 		return // known already
 	}
 	m.held = false
-	if m.state == Recording {
-		// The epoch is not ours before its record has its receipt.
-		m.close(Result{Err: ev.Err})
+	if !m.opened {
+		// The epoch is not ours before its record has its receipt: another may take
+		// the same one, and be taken for us. Nothing was begun.
+		m.close(Result{Err: ev.Err, Clean: m.state != Recording})
 		return
 	}
 	m.trouble = ev.Err

@@ -54,6 +54,19 @@ func TestCheckpointLostTwice(t *testing.T) {
 	r.stored().want("ack 0")
 }
 
+// An epoch is ours when the first record under it has its receipt, not before: a
+// session that loses the checkpoint without, even while it drains, must not take it
+// again. Another instance may have taken the same epoch meanwhile, and its record
+// would be taken for ours. Found by the model: a frontier fell back from 9 to -1.
+func TestEpochUnproven(t *testing.T) {
+	for _, leave := range []EventKind{evInactive, evStop} {
+		r := newRig(t, nil).layout(one(t)).on(evSubscribed).on(evActive)
+		r.checkpoint(&Record{Epoch: 1, Frontier: noPosition()}).state(Recording)
+		r.on(leave).want().state(Settling)
+		r.fails(evCheckpointLost).want("close clean: connection lost").state(Closed)
+	}
+}
+
 // A sealed segment is finished when it is drained, copied, recorded and acknowledged.
 func TestFinished(t *testing.T) {
 	r := newRig(t, nil).openOne().on(evSealed).on(evTick).want()

@@ -47,6 +47,7 @@ type Machine struct {
 	// the checkpoint
 	record     Record // as it will be written next
 	held       bool   // the checkpoint producer is ours
+	opened     bool   // a record under our epoch has its receipt
 	claimGen   int    // of the present checkpoint producer
 	trouble    error  // why it is not
 	writing    bool
