@@ -1,14 +1,157 @@
 package replicate
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
+	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar"
 )
+
+// agreeOnGenesis writes the genesis of a new mapping at both ends, and refuses
+// to run under one that says something else. It is Subscribed if the one at the
+// target says already that the subscription exists.
+//
+// The target's comes first, with an id that nobody else has. So two deployments of
+// the same names whose targets only look the same are told apart at the source:
+// the id there is that of one target.
+func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (mine Genesis, err error) {
+	env, mine := m.env, m.genesis()
+	atSource, err := findGenesis(ctx, env.Source.Client, env.ParkingTopic, mine.Key())
+	if err != nil {
+		return mine, fmt.Errorf("genesis on %s: %w", env.ParkingTopic, err)
+	}
+	atTarget, err := findGenesis(ctx, env.Target.Client, env.CheckpointTopic, mine.Key())
+	if err != nil {
+		return mine, fmt.Errorf("genesis on %s: %w", env.CheckpointTopic, err)
+	}
+	if err := m.disagree(mine, atSource, atTarget); err != nil {
+		return mine, err
+	}
+	if subscribed && atSource == nil || atTarget == nil && (subscribed || atSource != nil) {
+		if err := m.loseGenesis(subscribed, atSource, atTarget); err != nil {
+			return mine, err
+		}
+	}
+	if !subscribed && atTarget != nil && atTarget.Subscribed {
+		if err := m.resubscribe(ctx); err != nil {
+			return mine, err
+		}
+	}
+	m.genesisID = cmp.Or(atTarget.id(), atSource.id(), rand.Text())
+	mine.ID = m.genesisID
+	if atTarget == nil {
+		if err := m.writeGenesis(ctx, env.Target.Client, env.CheckpointTopic, mine); err != nil {
+			return mine, err
+		}
+	}
+	if atSource == nil {
+		if err := m.writeGenesis(ctx, env.Source.Client, env.ParkingTopic, mine); err != nil {
+			return mine, err
+		}
+	}
+	mine.Subscribed = atTarget != nil && atTarget.Subscribed
+	return mine, nil
+}
+
+// disagree refuses geneses that are not this mapping's.
+func (m *Mapping) disagree(mine Genesis, atSource, atTarget *Genesis) error {
+	for _, found := range []*Genesis{atSource, atTarget} {
+		if found != nil && !found.Agrees(mine) {
+			return refusal{fmt.Sprintf("subscription %s belongs to mapping %q, which copies %v to %v, and this mapping copies %v to %v: give this mapping a subscription of its own",
+				mine.Subscription, found.Mapping, found.Source, found.Target, mine.Source, mine.Target)}
+		}
+	}
+	if atSource != nil && atTarget != nil && atSource.ID != atTarget.ID {
+		return refusal{fmt.Sprintf("subscription %s belongs to another deployment, whose target goes by the same names (%v) and is another one: give this mapping a subscription of its own",
+			mine.Subscription, mine.Target)}
+	}
+	return nil
+}
+
+// id is the genesis' id; empty if there is none.
+func (g *Genesis) id() string {
+	if g == nil {
+		return ""
+	}
+	return g.ID
+}
+
+func (m *Mapping) genesis() Genesis {
+	g := m.env.genesis()
+	g.ID = m.genesisID
+	return g
+}
+
+func (env *Env) genesis() Genesis {
+	return Genesis{
+		Subscription: env.Subscription, Mapping: env.Mapping, CreatedMs: time.Now().UnixMilli(),
+		Source: Ref{env.Source.Cluster, env.Source.Topic}, Target: Ref{env.Target.Cluster, env.Target.Topic},
+	}
+}
+
+// findGenesis returns the genesis under the key, nil if there is none. It is
+// Subscribed if any that was written says so.
+func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) (*Genesis, error) {
+	var found *Genesis
+	var bad error
+	err := scan(ctx, client, topic, func(k string, value []byte) bool {
+		if k != key {
+			return true
+		}
+		g, err := DecodeGenesis(value)
+		if err != nil {
+			bad = err
+			return false
+		}
+		if found == nil {
+			found = &g
+		}
+		found.Subscribed = found.Subscribed || g.Subscribed
+		return true
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// writeGenesis writes the genesis unless there is one. The producer's name is the
+// key's, and a barrier comes first, so that of several who write at once only one
+// does: compaction would keep the last one.
+func (m *Mapping) writeGenesis(ctx context.Context, client *pulsar.Client, topic string, g Genesis) error {
+	w, err := openWriter(ctx, client, topic, hashed([]byte(g.Key())))
+	if err != nil {
+		return fmt.Errorf("write the genesis to %s: %w", topic, err)
+	}
+	defer w.close()
+	if _, err = w.barrier(ctx); err != nil {
+		return fmt.Errorf("write the genesis to %s: %w", topic, err)
+	}
+	there, err := findGenesis(ctx, client, topic, g.Key())
+	switch {
+	case err != nil:
+		return fmt.Errorf("genesis on %s: %w", topic, err)
+	case there != nil && (!there.Agrees(g) || there.ID != g.ID):
+		return fmt.Errorf("somebody else wrote a genesis for %s to %s at the same time", g.Subscription, topic)
+	case there != nil && (there.Subscribed || !g.Subscribed):
+		return nil
+	}
+	if err := w.append(ctx, g.Key(), g.Encode()); err != nil {
+		return fmt.Errorf("write the genesis to %s: %w", topic, err)
+	}
+	return nil
+}
 
 // loseGenesis is for a subscription that exists while a record of how it began does
 // not: one of geobridge's own topics was deleted, or the subscription is another
 // deployment's. nil: go on, and write it again.
-func (m *Mapping) loseGenesis(atSource, atTarget *Genesis) error {
+func (m *Mapping) loseGenesis(subscribed bool, atSource, atTarget *Genesis) error {
 	env := m.env
 	if atTarget != nil { // and it agrees
 		m.note(fmt.Sprintf("the parking topic %s on %s was deleted, with all that was parked there", env.ParkingTopic, env.Source.Cluster))
@@ -18,7 +161,11 @@ func (m *Mapping) loseGenesis(atSource, atTarget *Genesis) error {
 	if atSource == nil {
 		where += " and " + fmt.Sprintf("%s (%s)", env.ParkingTopic, env.Source.Cluster)
 	}
-	text := fmt.Sprintf("evidence lost: subscription %s exists at the source, but the record of how it began is missing on %s", env.Subscription, where)
+	what := "exists"
+	if !subscribed {
+		what = "was begun"
+	}
+	text := fmt.Sprintf("evidence lost: subscription %s %s at the source, but the record of how it began is missing on %s", env.Subscription, what, where)
 	if env.StopEvidence && !m.accepts() {
 		return held{text + ": give this mapping a new subscription, or delete the old one if nothing needs it; if it is this mapping's, and the topic was deleted" +
 			evidenceRemedy}

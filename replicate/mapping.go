@@ -30,6 +30,7 @@ type Mapping struct {
 	regenesis   atomic.Bool     // an operator accepts that
 	holds       atomic.Bool     // until an operator accepts what was lost
 	counted     bool            // what the mapping holds for is counted
+	genesisID   string          // once it was agreed on
 	unkept      bool            // nothing keeps what the target is given; it was said
 
 	mu      sync.Mutex

@@ -37,7 +37,12 @@ func (l LaneID) Name() string {
 	if err != nil { // strings and integers only
 		panic(err)
 	}
-	sum := sha256.Sum256(canonical)
+	return hashed(canonical)
+}
+
+// hashed is a producer's name for what b says: 128 bits of SHA-256.
+func hashed(b []byte) string {
+	sum := sha256.Sum256(b)
 	return "geobridge-" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
 	"github.com/geobridge/geobridge/layoutcache"
@@ -94,7 +93,7 @@ func (m *Mapping) prepare(ctx context.Context) error {
 		return fmt.Errorf("subscriptions of %s: %w", env.Source.Topic, err)
 	}
 	sub, exists := subs[env.Subscription]
-	marked, err := m.agreeOnGenesis(ctx, exists)
+	g, err := m.agreeOnGenesis(ctx, exists)
 	if err != nil {
 		return err
 	}
@@ -103,111 +102,12 @@ func (m *Mapping) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.ensureSubscription(ctx, sub.Recorded); err != nil || marked {
+	if err := m.ensureSubscription(ctx, sub.Recorded); err != nil || g.Subscribed {
 		return err
 	}
 	// The genesis again, with the word that the subscription exists from now on.
-	g := m.genesis()
 	g.Subscribed = true
 	return m.writeGenesis(ctx, env.Target.Client, env.CheckpointTopic, g)
-}
-
-// agreeOnGenesis writes the genesis of a new mapping at both ends, and refuses
-// to run under one that says something else. It reports whether the genesis at
-// the target says already that the subscription exists.
-func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (marked bool, err error) {
-	mine := m.genesis()
-	atSource, err := findGenesis(ctx, m.env.Source.Client, m.env.ParkingTopic, mine.Key())
-	if err != nil {
-		return false, fmt.Errorf("genesis on %s: %w", m.env.ParkingTopic, err)
-	}
-	atTarget, err := findGenesis(ctx, m.env.Target.Client, m.env.CheckpointTopic, mine.Key())
-	if err != nil {
-		return false, fmt.Errorf("genesis on %s: %w", m.env.CheckpointTopic, err)
-	}
-	for _, found := range []*Genesis{atSource, atTarget} {
-		if found != nil && !found.Agrees(mine) {
-			return false, refusal{fmt.Sprintf("subscription %s belongs to mapping %q, which copies %v to %v, and this mapping copies %v to %v: give this mapping a subscription of its own",
-				mine.Subscription, found.Mapping, found.Source, found.Target, mine.Source, mine.Target)}
-		}
-	}
-	if subscribed && (atSource == nil || atTarget == nil) {
-		if err := m.loseGenesis(atSource, atTarget); err != nil {
-			return false, err
-		}
-	}
-	if !subscribed && atTarget != nil && atTarget.Subscribed {
-		if err := m.resubscribe(ctx); err != nil {
-			return false, err
-		}
-	}
-	if atSource == nil {
-		if err := m.writeGenesis(ctx, m.env.Source.Client, m.env.ParkingTopic, mine); err != nil {
-			return false, err
-		}
-	}
-	if atTarget == nil {
-		return false, m.writeGenesis(ctx, m.env.Target.Client, m.env.CheckpointTopic, mine)
-	}
-	return atTarget.Subscribed, nil
-}
-
-func (m *Mapping) genesis() Genesis { return m.env.genesis() }
-
-func (env *Env) genesis() Genesis {
-	return Genesis{
-		Subscription: env.Subscription, Mapping: env.Mapping, CreatedMs: time.Now().UnixMilli(),
-		Source: Ref{env.Source.Cluster, env.Source.Topic}, Target: Ref{env.Target.Cluster, env.Target.Topic},
-	}
-}
-
-// findGenesis returns the first genesis under the key: of two that were written
-// at once, the one that the topic holds first counts. It is Subscribed if any of
-// them says so.
-func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) (*Genesis, error) {
-	var found *Genesis
-	var bad error
-	err := scan(ctx, client, topic, func(k string, value []byte) bool {
-		if k != key {
-			return true
-		}
-		g, err := DecodeGenesis(value)
-		if err != nil {
-			bad = err
-			return false
-		}
-		if found == nil {
-			found = &g
-		}
-		found.Subscribed = found.Subscribed || g.Subscribed
-		return true
-	})
-	if err == nil {
-		err = bad
-	}
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
-}
-
-func (m *Mapping) writeGenesis(ctx context.Context, client *pulsar.Client, topic string, g Genesis) error {
-	w, err := openWriter(ctx, client, topic, "")
-	if err != nil {
-		return fmt.Errorf("write the genesis to %s: %w", topic, err)
-	}
-	defer w.close()
-	if err := w.append(ctx, g.Key(), g.Encode()); err != nil {
-		return fmt.Errorf("write the genesis to %s: %w", topic, err)
-	}
-	first, err := findGenesis(ctx, client, topic, g.Key())
-	if err != nil {
-		return err
-	}
-	if first == nil || !first.Agrees(g) {
-		return fmt.Errorf("another deployment wrote its genesis for %s to %s at the same time", g.Subscription, topic)
-	}
-	return nil
 }
 
 // ensureGuard records the guard at the target, at the end of every segment.

@@ -105,7 +105,9 @@ type Genesis struct {
 	Source       Ref    `json:"source"`
 	Target       Ref    `json:"target"`
 	Mapping      string `json:"mapping"`
-	CreatedMs    int64  `json:"created_ms"`
+	// ID is the same on both topics, and nobody else's.
+	ID        string `json:"id"`
+	CreatedMs int64  `json:"created_ms"`
 	// Subscribed: the subscription exists since, so one that is missing was deleted.
 	Subscribed bool `json:"subscribed,omitempty"`
 }
@@ -144,7 +146,7 @@ func DecodeGenesis(b []byte) (Genesis, error) {
 }
 
 // Agrees reports whether both describe the same copy. The mapping's name and
-// the time do not count: a mapping can be renamed.
+// the time do not count: a mapping can be renamed. The ids are for whoever has both.
 func (g Genesis) Agrees(o Genesis) bool {
 	return g.Subscription == o.Subscription && g.Source == o.Source && g.Target == o.Target
 }

@@ -40,7 +40,7 @@ func TestRecordForm(t *testing.T) {
 func TestGenesisForm(t *testing.T) {
 	g := testGenesis()
 	const want = `{"v":1,"subscription":"geobridge-dr","source":{"cluster":"east","topic":"topic://public/default/a"},` +
-		`"target":{"cluster":"west","topic":"topic://public/default/b"},"mapping":"dr","created_ms":1700000000123}`
+		`"target":{"cluster":"west","topic":"topic://public/default/b"},"mapping":"dr","id":"MFRGG","created_ms":1700000000123}`
 	if got := string(g.Encode()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -60,7 +60,7 @@ func TestGenesisForm(t *testing.T) {
 func testGenesis() Genesis {
 	return Genesis{
 		Subscription: "geobridge-dr", Source: Ref{Cluster: "east", Topic: "topic://public/default/a"},
-		Target: Ref{Cluster: "west", Topic: "topic://public/default/b"}, Mapping: "dr", CreatedMs: 1700000000123,
+		Target: Ref{Cluster: "west", Topic: "topic://public/default/b"}, Mapping: "dr", ID: "MFRGG", CreatedMs: 1700000000123,
 	}
 }
 

@@ -34,7 +34,10 @@ func sent1(t base) func(pulsartest.Command) bool {
 }
 
 func scenarios() []scenario {
-	const segment = "segment://"
+	const (
+		segment      = "segment://"
+		afterGenesis = 3 // the genesis is written twice, each time behind a barrier
+	)
 	return []scenario{
 		{name: "the news of the election is lost", side: east, what: sent1(pulsarpb.BaseCommand_ACTIVE_CONSUMER_CHANGE), n: 1,
 			says: "no progress for 45s: the source has a backlog of"},
@@ -46,9 +49,11 @@ func scenarios() []scenario {
 			says: "gives no receipt"},
 		{name: "the receipt of the genesis is lost", side: west, what: sent1(pulsarpb.BaseCommand_SEND_RECEIPT), n: 1,
 			says: "write the genesis", never: "no progress"},
-		{name: "the receipt of a barrier is lost", side: west, what: barrierReceipt(segment), n: 1,
+		{name: "the receipt of the genesis' barrier is lost", side: west, what: barrierReceipt(recordTopic, afterGenesis-1), n: 1,
+			says: "write the genesis", never: "no progress"},
+		{name: "the receipt of a barrier is lost", side: west, what: barrierReceipt(segment, 1), n: 1,
 			says: "barrier on segment", never: "no progress"},
-		{name: "the receipt of the checkpoint's barrier is lost", side: west, what: barrierReceipt(recordTopic), n: 1,
+		{name: "the receipt of the checkpoint's barrier is lost", side: west, what: barrierReceipt(recordTopic, afterGenesis), n: 1,
 			says: "barrier on persistent", never: "no progress"},
 		{name: "nothing answers what the checkpoint topic still has", side: west, what: received1(pulsarpb.BaseCommand_CONSUMER_STATS, recordTopic), n: 50,
 			never: "no progress"},
@@ -70,12 +75,14 @@ func afterTheBarrier() func(pulsartest.Command) bool {
 	}
 }
 
-// barrierReceipt matches the answer to the first barrier on a topic.
-func barrierReceipt(topic string) func(pulsartest.Command) bool {
+// barrierReceipt matches the answers to the n-th barrier on a topic, and to all after it.
+func barrierReceipt(topic string, n int) func(pulsartest.Command) bool {
 	barrier := handle{}
 	return func(c pulsartest.Command) bool {
 		if c.Type == pulsarpb.BaseCommand_SEND && c.Send.Marker && strings.HasPrefix(c.Topic, topic) {
-			barrier = stream(c)
+			if n--; n <= 0 {
+				barrier = stream(c)
+			}
 		}
 		return c.Type == pulsarpb.BaseCommand_SEND_RECEIPT && stream(c) == barrier
 	}
