@@ -154,6 +154,9 @@ func (l *Lane) beat() { l.env.Board.Tick(l.name) }
 
 // show publishes where the lane stands, when that has changed.
 func (l *Lane) show(m *Machine) {
+	if m.state == Closed {
+		return // the lane's own concern
+	}
 	st := LaneStatus{State: showState(m), Reason: m.Why(), Segment: l.segment.ID, Range: l.segment.Range.String()}
 	if st.State != l.shown.State || st.Reason != l.shown.Reason {
 		level := slog.LevelInfo

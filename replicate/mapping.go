@@ -115,9 +115,11 @@ func (m *Mapping) until(ctx context.Context, step func(context.Context) error) b
 		m.show(waitState(err), err.Error())
 		if reason := err.Error(); reason != last {
 			last = reason
-			if errors.As(err, new(refusal)) {
+			switch {
+			case errors.Is(err, errNotYet):
+			case errors.As(err, new(refusal)):
 				m.env.Log.Error("mapping refused", "reason", reason)
-			} else {
+			default:
 				m.env.Log.Warn("mapping waits", "reason", reason)
 			}
 		}

@@ -47,7 +47,7 @@ func (a app) run(args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return exitOK
 	}
@@ -62,7 +62,7 @@ func (a app) run(args []string) int {
 	case errors.As(err, &ee):
 		return ee.code
 	case !began: // cobra refused the command line
-		fmt.Fprintln(a.stderr, "Try geobridge --help.")
+		fmt.Fprintf(a.stderr, "Try %s --help.\n", cmd.CommandPath())
 		return exitUsage
 	}
 	return exitUnexpected
