@@ -8,7 +8,6 @@ type inflight struct {
 	next     uint64   // order of the next entry
 	last     Position // of the last entry received
 	frontier Position
-	passed   uint64 // entries with a smaller order are at or before the frontier
 }
 
 func (f *inflight) push(e *entry) {
@@ -26,7 +25,6 @@ func (f *inflight) advance(done func(*entry)) bool {
 		if e.pos.Compare(f.frontier) > 0 {
 			f.frontier = e.pos
 		}
-		f.passed = e.order + 1
 		f.queue[n] = nil
 		done(e)
 		n++
