@@ -63,6 +63,8 @@ type Cache struct {
 	subs  subscribers[*Snapshot]
 	doubt bool          // said to be deleted, but the look-up still found it
 	life  time.Duration // of the next session while in doubt
+	next  *confirmation // has not begun
+	turn  chan struct{} // held by the one under way
 }
 
 // New makes a cache that knows nothing; Run fills it.
@@ -76,7 +78,7 @@ func New(o Options) *Cache {
 	if o.Revalidate == 0 {
 		o.Revalidate = defaultRevalidate
 	}
-	c := &Cache{opts: o, log: o.Logger.With("topic", o.Topic), wake: make(chan struct{}, 1)}
+	c := &Cache{opts: o, log: o.Logger.With("topic", o.Topic), wake: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	c.current.Store(&Snapshot{Topic: o.Topic})
 	return c
 }

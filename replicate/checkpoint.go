@@ -45,7 +45,7 @@ func (m *Machine) answered(ev Event) bool {
 
 // recordStored: what the record says is safe, so the source may forget it.
 func (m *Machine) recordStored() {
-	m.writing, m.opened = false, true
+	m.writing, m.opened, m.trouble = false, true, nil
 	m.ack(m.written.Frontier)
 	for _, t := range m.targets {
 		if t.state != targetDeclaring || t.declaredBy > m.version {

@@ -117,7 +117,7 @@ func (m *Machine) Why() string {
 	case m.state == Waiting:
 		return "a parent segment is not finished"
 	case m.state == Recording, m.state == Settling && m.held:
-		return "writes its record"
+		return because("writes its record", m.trouble)
 	case m.state == Parting:
 		return "awaits its last acknowledgement"
 	case m.state == Claiming, m.state > Claiming && m.state < Closed && !m.held:
@@ -149,8 +149,8 @@ func (m *Machine) Why() string {
 	switch {
 	case m.parking.state == parkingTaking:
 		return because("takes the parking topic", m.parking.trouble)
-	case m.bytesSince >= unrecordedBytes:
-		return "the record has no receipt"
+	case m.bytesSince >= unrecordedBytes, m.writing && m.trouble != nil:
+		return because("the record has no receipt", m.trouble)
 	case m.state == Draining:
 		return "drains"
 	}

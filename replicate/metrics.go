@@ -15,7 +15,7 @@ type Metrics struct {
 	opened, sampled, splitParts       *prometheus.CounterVec
 	duplicatesAvoided, reroutes       *prometheus.CounterVec
 	claims, depositions, evidenceLost *prometheus.CounterVec
-	gaps                              *prometheus.CounterVec
+	gaps, ghostReceipts               *prometheus.CounterVec
 	layoutChanges                     *prometheus.CounterVec
 	unreceipted, lagEntries           *prometheus.GaugeVec
 	lastProgress, lastCheckpoint      *prometheus.GaugeVec
@@ -53,6 +53,7 @@ func NewMetrics(reg prometheus.Registerer, budget *Budget) *Metrics {
 	m.depositions = counter("depositions_total", "Lanes that found a newer epoch.")
 	m.evidenceLost = counter("evidence_lost_total", "Recoveries whose evidence was gone.")
 	m.gaps = counter("source_gaps_total", "Times that data at the source was gone before it was copied.", "reason")
+	m.ghostReceipts = counter("ghost_receipts_total", "Messages that a target topic which was found deleted had receipted since it was last seen to be there.")
 	m.layoutChanges = counter("layout_changes_total", "Changes of a topic's layout seen.", "cluster")
 	m.unreceipted = gauge("unreceipted_sends", "Sends without their receipt yet.")
 	m.lagEntries = gauge("lag_entries", "The source's own backlog figure over all segments.")
@@ -84,7 +85,7 @@ type mappingMetrics struct {
 	messages, readBytes, writtenBytes        prometheus.Counter
 	openedEntries, splitParts, reroutes      prometheus.Counter
 	claims, depositions, duplicatesAvoided   prometheus.Counter
-	evidenceLost                             prometheus.Counter
+	evidenceLost, ghostReceipts              prometheus.Counter
 	gaps                                     map[string]prometheus.Counter
 	unreceipted, inflight, parked            prometheus.Gauge
 	lastProgress, lastCheckpoint, lagEntries prometheus.Gauge
@@ -104,7 +105,8 @@ func (m *Metrics) forMapping(name string, clusters ...string) *mappingMetrics {
 		splitParts: m.splitParts.WithLabelValues(name), reroutes: m.reroutes.WithLabelValues(name),
 		claims: m.claims.WithLabelValues(name), depositions: m.depositions.WithLabelValues(name),
 		duplicatesAvoided: m.duplicatesAvoided.WithLabelValues(name), evidenceLost: m.evidenceLost.WithLabelValues(name),
-		unreceipted: m.unreceipted.WithLabelValues(name), inflight: m.inflight.WithLabelValues(name),
+		ghostReceipts: m.ghostReceipts.WithLabelValues(name),
+		unreceipted:   m.unreceipted.WithLabelValues(name), inflight: m.inflight.WithLabelValues(name),
 		parked: m.parked.WithLabelValues(name), lastProgress: m.lastProgress.WithLabelValues(name),
 		lastCheckpoint: m.lastCheckpoint.WithLabelValues(name),
 		copied:         map[string]int64{}, lagEntries: m.lagEntries.WithLabelValues(name), latency: m.latency.WithLabelValues(name),

@@ -118,6 +118,7 @@ type Env struct {
 
 	maxSize      int         // of a target entry, known once the target was connected to
 	unsubscribed atomic.Bool // the subscription was deleted at the source, and made again
+	ghosts       ghosts
 	metrics      *mappingMetrics
 }
 

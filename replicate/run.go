@@ -289,6 +289,10 @@ func (m *Machine) recover() {
 		switch {
 		case s == nil || s.CreatedAtMs != f.CreatedAtMs:
 			gone := evidence{doubt: m.unsure, remade: remade(m.layout, f.TargetID)}
+			if s != nil && gone.doubt && gone.remade {
+				m.inherit(f, s)
+				continue
+			}
 			if gone.lost() && !m.lose(f.TargetID, whyPruned) {
 				return
 			}

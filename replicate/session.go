@@ -41,6 +41,7 @@ type session struct {
 	over                  bool
 	result                Result
 	layoutSeen            uint64 // the incarnation of the target that this session works with
+	tally                 tally
 }
 
 // handle is the driver's side of one target segment.
@@ -135,7 +136,7 @@ func (s *session) apply(ef Effect) {
 	case efClaimCheckpoint:
 		s.op(func(ctx context.Context) { s.claimCheckpoint(ctx, ef.Gen) })
 	case efWriteRecord:
-		s.writeRecord(ef.Record)
+		s.record(ef.Record)
 	case efFlow:
 		if err := s.source.Flow(uint32(ef.N)); err != nil {
 			s.log.Debug("flow", "error", err) // its Closed follows
@@ -149,6 +150,7 @@ func (s *session) apply(ef Effect) {
 	case efScan:
 		s.scanTarget(ef)
 	case efPresent:
+		s.count(ef.N)
 		s.lane.metrics.duplicatesAvoided.Add(float64(ef.N))
 	case efEvidenceLost:
 		s.lane.metrics.evidenceLost.Add(float64(ef.N))
@@ -167,6 +169,7 @@ func (s *session) apply(ef Effect) {
 	case efPark:
 		s.park(ef.Gen, ef.Poison)
 	case efReceipted:
+		s.count(ef.Part.messages)
 		s.lane.metrics.receipted(ef.Part)
 		if h := s.targets[ef.Target]; h != nil {
 			h.refused = nil
@@ -184,6 +187,7 @@ func (s *session) apply(ef Effect) {
 
 // finish closes what is open, in the order that lets a successor in soonest.
 func (s *session) finish(cancel context.CancelFunc) {
+	s.over = true
 	cancel()
 	s.ops.Wait()
 	for _, l := range s.box.drain() { // a claim that came too late holds its name, too
@@ -205,6 +209,7 @@ func (s *session) finish(cancel context.CancelFunc) {
 		closeProducer(s.checkpoint.producer)
 	}
 	closeConsumer(s.source)
+	s.settleGhost(false)
 	s.account(0, 0)
 }
 
@@ -214,14 +219,16 @@ func (s *session) onLayout(snap *layoutcache.Snapshot) {
 	case layoutcache.Live:
 		s.box.put(letter{ev: Event{Kind: evLayout, Layout: snap.Layout}, do: func() { s.sameTopic(snap.Incarnation) }})
 	case layoutcache.Missing:
-		s.box.post(Event{Kind: evTargetMissing, Err: fmt.Errorf("target topic %s does not exist", s.lane.env.Target.Topic)})
+		s.box.put(letter{ev: Event{Kind: evNothing}, do: func() {
+			s.gone(fmt.Errorf("target topic %s does not exist", s.lane.env.Target.Topic))
+		}})
 	}
 }
 
 // sameTopic tells the machine when the target was deleted and made again.
 func (s *session) sameTopic(incarnation uint64) {
 	if s.layoutSeen != 0 && s.layoutSeen != incarnation {
-		s.step(Event{Kind: evTargetMissing, Err: fmt.Errorf("target topic %s was deleted and created again", s.lane.env.Target.Topic)})
+		s.gone(fmt.Errorf("target topic %s was deleted and created again", s.lane.env.Target.Topic))
 	}
 	s.layoutSeen = incarnation
 }

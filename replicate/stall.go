@@ -84,7 +84,7 @@ type patience struct {
 // its receipt for too long. It runs in the driver.
 func (s *session) watch() {
 	now, limit := time.Now(), s.lane.env.StallTimeout
-	if s.machine.writing && s.checkpoint != nil && now.Sub(s.wrote) > s.lane.env.Target.Client.OperationTimeout() {
+	if s.machine.writing && s.checkpoint != nil && !s.tally.proving && now.Sub(s.wrote) > s.lane.env.Target.Client.OperationTimeout() {
 		s.wrote = now
 		s.loseCheckpoint(s.checkpointGen, fmt.Errorf("record: %w", pulsar.ErrTimeout))
 	}

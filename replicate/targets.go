@@ -36,6 +36,7 @@ type target struct {
 	trouble    error    // why it is claimed again, or could not be claimed yet
 	unsettled  bool     // parts that this session knows nothing of may be stored above the floor
 	terminated bool     // it takes no more entries
+	before     *Floor   // as the record lists it, from before its topic was made again
 	lost       bool     // the evidence of what is in doubt here is gone, and the lane holds
 	low        Position // of the last part that the frontier has passed
 	declaredBy uint64   // the version of the record that declares or proves the claim
@@ -113,6 +114,9 @@ func (m *Machine) scan(t *target, pos Position) {
 	if f := m.record.floor(t.id); f != nil {
 		ef.From = f.Pos
 	}
+	if t.before != nil {
+		ef.From = t.before.Pos
+	}
 	m.emit(ef)
 }
 
@@ -123,7 +127,7 @@ func (m *Machine) onScanned(ev Event) {
 	if t == nil || t.state != targetScanning || ev.Gen != t.gen {
 		return
 	}
-	e := evidence{doubt: !t.settled(), there: true, begins: ev.Pos, floor: ev.Pos}
+	e := evidence{doubt: !t.settled(), there: true, remade: t.before != nil, begins: ev.Pos, floor: ev.Pos}
 	if f := m.record.floor(t.id); f != nil {
 		e.floor = f.Pos
 	}
@@ -131,6 +135,7 @@ func (m *Machine) onScanned(ev Event) {
 		m.give(t)
 		return
 	}
+	m.inherited(t, ev.Pos)
 	n := 0
 	for i := range ev.Found {
 		n += m.found(t, &ev.Found[i])

@@ -1,0 +1,77 @@
+package layoutcache
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrAnother: the topic is not the one that was asked about, or not known to be.
+var ErrAnother = errors.New("the topic is another one of the same name")
+
+// confirmation is one look-up for all who asked before it began.
+type confirmation struct {
+	done chan struct{}
+	now  *Snapshot
+	err  error
+}
+
+// Confirm looks the topic up after it was called, beside the open session, and
+// returns nil if it is there and of that incarnation. Those who ask at the same
+// time share a look-up. Where it says otherwise the cache looks again, too, and
+// tells its subscribers what it finds.
+func (c *Cache) Confirm(ctx context.Context, incarnation uint64) error {
+	now, err := c.lookUp(ctx)
+	if err != nil {
+		return err
+	}
+	known := c.Snapshot()
+	switch {
+	case now.State == Missing:
+		err = now.Err
+	case known.State != Live || known.Incarnation != incarnation || relate(known, now.Layout) == another:
+		err = ErrAnother
+	default:
+		return nil
+	}
+	c.Refresh()
+	return err
+}
+
+// lookUp joins the look-up that begins next, or begins it. One is under way at most.
+func (c *Cache) lookUp(ctx context.Context) (*Snapshot, error) {
+	c.mu.Lock()
+	next, first := c.next, c.next == nil
+	if first {
+		next = &confirmation{done: make(chan struct{})}
+		c.next = next
+	}
+	c.mu.Unlock()
+	if !first {
+		select {
+		case <-next.done:
+			return next.now, next.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	defer close(next.done)
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+		c.begin(next)
+		next.now, next.err = Lookup(ctx, c.opts.Watcher, c.opts.Topic)
+	case <-ctx.Done():
+		c.begin(next)
+		next.err = ctx.Err()
+	}
+	return next.now, next.err
+}
+
+// begin: whoever asks from now on is too late for it.
+func (c *Cache) begin(next *confirmation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == next {
+		c.next = nil
+	}
+}
