@@ -104,7 +104,61 @@ func (m *Mapping) ended(l *Lane, layout *reroute.Layout) {
 	if !l.behind.Load() || remade(layout, l.id.source()) {
 		return // told of the whole topic
 	}
-	m.lost(gapTruncated, fmt.Sprintf("source segment %d was deleted before all of it was copied", l.segment.ID))
+	m.tooEarly(l.segment.ID)
+}
+
+// tooEarly counts what went with a segment.
+func (m *Mapping) tooEarly(segment uint64) {
+	m.pruned = fmt.Sprintf("source segment %d was deleted before all of it was copied", segment)
+	m.lost(gapTruncated, m.pruned)
+}
+
+// acceptPruned reports whether the lanes of the children may go on.
+func (m *Mapping) acceptPruned() bool {
+	if m.pruned != "" && m.env.StopGap && !m.accepts() {
+		return false
+	}
+	m.pruned = ""
+	return true
+}
+
+// prunedBefore looks for segments that were deleted while nobody ran. Of entries that
+// a lane had been given and that were not complete it is known that they went; whether
+// there were others nothing tells.
+func (m *Mapping) prunedBefore(ctx context.Context) error {
+	layout := m.env.Source.Layout.Snapshot().Layout
+	if layout == nil || m.lookedBack {
+		return m.holdsPruned()
+	}
+	reading, cancel := context.WithTimeout(ctx, protectionInterval)
+	defer cancel()
+	var early []uint64
+	err := m.env.Records.Each(reading, func(_ string, rec Record) {
+		if rec.Finished || !m.env.over(rec, layout) || remade(layout, rec.Lane.source()) {
+			return
+		}
+		if rec.Seen != nil && rec.Seen.Compare(rec.Frontier) > 0 {
+			early = append(early, rec.Lane.Segment)
+			return
+		}
+		m.env.Log.Warn("a source segment was deleted while nobody copied; what was known of it is copied, and nothing tells whether there was more",
+			"segment", rec.Lane.Segment, "frontier", rec.Frontier)
+	})
+	if err != nil {
+		return fmt.Errorf("records of %s: %w", m.env.CheckpointTopic, err)
+	}
+	for _, segment := range early {
+		m.tooEarly(segment)
+	}
+	m.lookedBack = true
+	return m.holdsPruned()
+}
+
+func (m *Mapping) holdsPruned() error {
+	if !m.acceptPruned() {
+		return held{m.pruned + gapRemedy}
+	}
+	return nil
 }
 
 // Resume accepts what the mapping, or any of its lanes, holds for now.

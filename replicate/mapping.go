@@ -30,6 +30,8 @@ type Mapping struct {
 	regenesis   atomic.Bool     // an operator accepts that
 	holds       atomic.Bool     // until an operator accepts what was lost
 	counted     bool            // what the mapping holds for is counted
+	pruned      string          // a segment that was deleted too early, until that is accepted
+	lookedBack  bool            // segments that were deleted while nobody ran are told of
 	genesisID   string          // once it was agreed on
 	unkept      bool            // nothing keeps what the target is given; it was said
 
@@ -256,6 +258,10 @@ func (m *Mapping) reconcile(ctx, hard context.Context, group *errgroup.Group) {
 			delete(m.all, id)
 			m.ended(r.lane, snap.Layout)
 		}
+	}
+	if err := m.holdsPruned(); err != nil {
+		m.show(ShowStopped, err.Error())
+		return
 	}
 	for _, s := range snap.Layout.Segments() {
 		r := m.all[targetID(s)]

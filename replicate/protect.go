@@ -97,6 +97,9 @@ func (m *Mapping) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := m.prunedBefore(ctx); err != nil {
+		return err
+	}
 	if m.policy.Guard {
 		if err := m.ensureGuard(ctx); err != nil {
 			return err
