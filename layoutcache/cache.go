@@ -65,6 +65,8 @@ type Cache struct {
 	life  time.Duration // of the next session while in doubt
 	next  *confirmation // has not begun
 	turn  chan struct{} // held by the one under way
+
+	confirmed time.Time // when the last one began; whoever has the turn
 }
 
 // New makes a cache that knows nothing; Run fills it.

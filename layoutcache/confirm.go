@@ -3,6 +3,7 @@ package layoutcache
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // ErrAnother: the topic is not the one that was asked about, or not known to be.
@@ -58,13 +59,28 @@ func (c *Cache) lookUp(ctx context.Context) (*Snapshot, error) {
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
-		c.begin(next)
-		next.now, next.err = Lookup(ctx, c.opts.Watcher, c.opts.Topic)
+		next.now, next.err = c.lookUpFor(ctx, next)
 	case <-ctx.Done():
 		c.begin(next)
 		next.err = ctx.Err()
 	}
 	return next.now, next.err
+}
+
+// confirmGap is the least time between one look-up of Confirm and the next, so that
+// however many ask in turn, a broker, which logs each, is asked a few times a second.
+const confirmGap = 200 * time.Millisecond
+
+func (c *Cache) lookUpFor(ctx context.Context, next *confirmation) (*Snapshot, error) {
+	if early := confirmGap - time.Since(c.confirmed); early > 0 {
+		select {
+		case <-time.After(early):
+		case <-ctx.Done():
+		}
+	}
+	c.confirmed = time.Now()
+	c.begin(next)
+	return Lookup(ctx, c.opts.Watcher, c.opts.Topic)
 }
 
 // begin: whoever asks from now on is too late for it.

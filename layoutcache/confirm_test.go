@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestConfirm(t *testing.T) {
@@ -66,12 +67,18 @@ func TestConfirmIsShared(t *testing.T) {
 		if err := <-answers; !errors.Is(err, context.Canceled) {
 			t.Errorf("given up: %v", err)
 		}
+		began := time.Now()
 		first.events <- update(0, whole(0, 100))
 		if err := <-answers; err != nil {
 			t.Errorf("the first: %v", err)
 		}
-		(<-r.layouts).events <- Update{Err: ErrTopicNotFound}
-		for range 2 {
+		ask(t.Context()) // in time
+		second := <-r.layouts
+		if waited := time.Since(began); waited != confirmGap {
+			t.Errorf("the next look-up after %v", waited)
+		}
+		second.events <- Update{Err: ErrTopicNotFound}
+		for range 3 {
 			if err := <-answers; !errors.Is(err, ErrTopicNotFound) {
 				t.Errorf("the others: %v", err)
 			}
