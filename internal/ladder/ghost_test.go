@@ -67,6 +67,43 @@ func TestTargetIsDeleted(t *testing.T) {
 	}
 }
 
+// While nobody answers whether the target topic is there, no record rests on new receipts,
+// and nothing is acknowledged; it is said, and it ends by itself. A crash meanwhile costs
+// nothing.
+func TestTargetCannotBeLookedUp(t *testing.T) {
+	taking(t, func(w *world) {
+		i := w.start("one")
+		sleep(w.ctx, 2*time.Second)
+		w.copy()
+		sleep(w.ctx, 5*time.Second)
+		mute := func(c pulsartest.Command) (pulsartest.Action, bool) {
+			return pulsartest.Drop(), !c.Sent && c.Type == pulsarpb.BaseCommand_SCALABLE_TOPIC_LOOKUP
+		}
+		w.west().injector.play(mute)
+		w.publisher.burst(w.plan.rng, 20)
+		w.await("it is said", func() bool {
+			return strings.Contains(i.board.Report().Mappings[0].Reason, "cannot see that the target topic is there")
+		})
+		sleep(w.ctx, 2*time.Minute)
+		if len(w.missing()) != 0 || w.unacked() == 0 {
+			w.errorf("%d messages not copied, %d entries not acknowledged", len(w.missing()), w.unacked())
+		}
+		i.kill()
+		sleep(w.ctx, time.Second)
+		w.west().injector.play(nil)
+		i = w.start("two")
+		w.settle("after the crash")
+		if i.avoided() == 0 {
+			w.errorf("nothing was found stored")
+		}
+		w.west().injector.play(mute)
+		w.publisher.burst(w.plan.rng, 20)
+		sleep(w.ctx, time.Minute)
+		w.west().injector.play(nil)
+		w.settle("when it answers again")
+	})
+}
+
 // deafen loses what the namespace watch would tell.
 func (w *world) deafen() {
 	w.west().injector.play(func(c pulsartest.Command) (pulsartest.Action, bool) {
