@@ -1,6 +1,10 @@
 package verify
 
-import "github.com/geobridge/geobridge/replicate"
+import (
+	"cmp"
+
+	"github.com/geobridge/geobridge/replicate"
+)
 
 // block is a stretch of a lane: so many entries of one ledger at the source. Sums
 // by block say where to look for what ranges say that differs, so that narrowing
@@ -15,6 +19,11 @@ const blockEntries = 256
 
 func blockOf(id ident) block { return block{id.lane, id.pos.Ledger, id.pos.Entry / blockEntries} }
 
+// compareBlocks orders those of one lane.
+func compareBlocks(a, b block) int {
+	return cmp.Or(cmp.Compare(a.ledger, b.ledger), cmp.Compare(a.n, b.n))
+}
+
 // extent is what a segment holds of a block, and between which of its entries.
 type extent struct {
 	cell
@@ -24,41 +33,40 @@ type extent struct {
 // blocks are the extents of one segment, of either side.
 type blocks struct {
 	all  map[block]*extent
-	of   block // the last one
-	last *extent
+	last *extent // of the last message, of which ident and place are:
+	id   ident
+	at   replicate.Position
 }
 
 func newBlocks() blocks { return blocks{all: map[block]*extent{}} }
 
 // add takes the next message of the segment, stored at that position.
 func (b *blocks) add(id ident, n int, s sum, at replicate.Position) {
-	e := b.touch(id, at)
+	e := b.last
+	if e == nil || id.pos != b.id.pos || at != b.at || id.lane != b.id.lane { // as a rule a message is of the same entry as the last
+		e = b.touch(id, at)
+	}
 	e.messages += int64(n)
 	e.sum.add(s)
 }
 
 // touch makes the block reach to where a message is.
 func (b *blocks) touch(id ident, at replicate.Position) *extent {
-	e := b.extent(blockOf(id))
+	of := blockOf(id)
+	e := b.last
+	if e == nil || blockOf(b.id) != of {
+		if e = b.all[of]; e == nil {
+			e = &extent{from: before(), to: before()}
+			b.all[of] = e
+		}
+	}
 	if e.from == before() || at.Compare(e.from) < 0 {
 		e.from = at
 	}
 	if at.Compare(e.to) > 0 {
 		e.to = at
 	}
-	return e
-}
-
-func (b *blocks) extent(of block) *extent {
-	if b.last != nil && b.of == of {
-		return b.last
-	}
-	e := b.all[of]
-	if e == nil {
-		e = &extent{from: before(), to: before()}
-		b.all[of] = e
-	}
-	b.of, b.last = of, e
+	b.last, b.id, b.at = e, id, at
 	return e
 }
 

@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"encoding/binary"
+	"hash/maphash"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -62,6 +63,7 @@ type shown struct {
 	keyB64, nullValue, nullKey bool
 	properties                 []byte
 	payload                    []byte
+	digest                     uint64 // of the payload
 }
 
 // content is an entry as an application sees it: the table Fidelity of design 2.
@@ -78,20 +80,23 @@ type content struct {
 // opener makes contents of entries. Its memory is used again by the next one. It
 // is not safe for concurrent use.
 type opener struct {
-	suffix     []byte // @ and the source cluster
+	seed       maphash.Seed // of the payloads' digests
+	suffix     []byte       // @ and the source cluster
 	outer      []byte
 	properties []byte
 	messages   []shown
 }
 
-func newOpener(sourceCluster string) *opener { return &opener{suffix: []byte("@" + sourceCluster)} }
+func newOpener(sourceCluster string, seed maphash.Seed) *opener {
+	return &opener{seed: seed, suffix: []byte("@" + sourceCluster)}
+}
 
 // open takes an entry apart. The content dies with the next call, and with the entry.
 func (o *opener) open(m *pulsar.Message) content {
 	var c content
 	o.outer, o.properties, o.messages = o.outer[:0], o.properties[:0], o.messages[:0]
 	if m.Err != nil { // damaged: nothing is known of it but its bytes
-		return content{outer: m.Entry.Metadata, whole: true, messages: append(o.messages, shown{payload: m.Entry.Payload})}
+		return content{outer: m.Entry.Metadata, whole: true, messages: append(o.messages, o.sealed(m))}
 	}
 	if m.Info.Batch {
 		c.whole = !o.batch(m)
@@ -104,6 +109,11 @@ func (o *opener) open(m *pulsar.Message) content {
 	}
 	c.outer, c.messages = o.outer, o.messages
 	return c
+}
+
+// sealed is an entry that is compared as one.
+func (o *opener) sealed(m *pulsar.Message) shown {
+	return shown{payload: m.Entry.Payload, digest: maphash.Bytes(o.seed, m.Entry.Payload)}
 }
 
 // single reads an entry of one message. One that is encrypted, or a chunk,
@@ -126,7 +136,7 @@ func (o *opener) single(m *pulsar.Message) {
 			o.property(f.val)
 		}
 	})
-	s.properties = o.properties
+	s.properties, s.digest = o.properties, maphash.Bytes(o.seed, s.payload)
 	o.messages = append(o.messages, s)
 }
 
@@ -142,12 +152,14 @@ func (o *opener) batch(m *pulsar.Message) bool {
 		}
 	}
 	o.keep(md, keepOfWhole)
-	o.messages = append(o.messages[:0], shown{payload: m.Entry.Payload})
+	o.messages = append(o.messages[:0], o.sealed(m))
 	return false
 }
 
 // divide finds n messages in the plain payload of a batch. It takes what
-// frame.Open takes, in one pass and without memory of its own.
+// frame.Open takes, in one pass and without memory of its own. Payloads are added
+// up on the way: what lies ahead is in no cache yet, and comes by itself only to
+// who reads all of it.
 func (o *opener) divide(plain []byte, n int, outer shown) bool {
 	for range n {
 		if len(plain) < 4 {
@@ -166,6 +178,7 @@ func (o *opener) divide(plain []byte, n int, outer shown) bool {
 			return false
 		}
 		s.payload, plain = plain[:length:length], plain[length:]
+		s.digest = maphash.Bytes(o.seed, s.payload)
 	}
 	return n > 0
 }
@@ -289,21 +302,14 @@ func outerFields(md []byte) (s shown) {
 	return s
 }
 
-// append writes the message's own part, but the payload, so that no two write the same.
-func (s *shown) append(dst []byte) []byte {
-	var flags byte
+// flags are what of a message is a yes or a no.
+func (s *shown) flags() (flags uint32) {
 	for i, set := range [...]bool{s.key.HasKey, s.key.HasOrderingKey, s.keyB64, s.nullValue, s.nullKey} {
 		if set {
 			flags |= 1 << i
 		}
 	}
-	dst = append(dst, flags)
-	dst = binary.BigEndian.AppendUint64(dst, s.sequence)
-	dst = binary.BigEndian.AppendUint64(dst, s.event)
-	for _, part := range [...][]byte{s.key.Key, s.key.OrderingKey, s.properties} {
-		dst = appendSized(dst, part)
-	}
-	return dst
+	return flags
 }
 
 func appendSized(dst, b []byte) []byte {

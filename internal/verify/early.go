@@ -1,6 +1,10 @@
 package verify
 
-import "github.com/geobridge/geobridge/replicate"
+import (
+	"slices"
+
+	"github.com/geobridge/geobridge/replicate"
+)
 
 // targetDigest adds up what one target segment holds.
 //
@@ -11,6 +15,7 @@ type targetDigest struct {
 	digests
 	blocks blocks
 	bounds *bounds
+	rising *rising
 	early  []early
 	over   bool
 }
@@ -26,6 +31,18 @@ type early struct {
 // mostEarly is how many a segment keeps.
 const mostEarly = 1 << 16
 
+// begin starts what goes on from a segment's parents.
+func (t *targetDigest) begin(l *lanes, p *pass, i int, all []targetDigest) {
+	segments := p.layout.Segments()
+	var parents []*rising
+	for j, s := range segments {
+		if slices.Contains(segments[i].Parents, s.ID) {
+			parents = append(parents, all[j].rising)
+		}
+	}
+	t.bounds, t.blocks, t.rising = p.bounds, newBlocks(), newRising(l, segments[i], parents...)
+}
+
 func (t *targetDigest) add(m *message, at replicate.Position) {
 	if m.rng == keyless && !t.over && !t.bounds.counts(m.ident) {
 		if len(t.early) < mostEarly {
@@ -36,6 +53,7 @@ func (t *targetDigest) add(m *message, at replicate.Position) {
 	}
 	t.digests.add(m)
 	t.blocks.add(m.ident, m.n, m.sum, at)
+	t.rising.see(m)
 }
 
 // finish takes up what counts after all, once all of the target is read, and

@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"slices"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
 	"github.com/geobridge/geobridge/replicate"
@@ -50,12 +51,15 @@ type message struct {
 // digester makes messages of entries. It is not safe for concurrent use.
 type digester struct {
 	opener
-	seeds seeds
-	buf   []byte
+	seeds   seeds
+	content content
+	out     []message
+	buf     []byte
+	words   [8 * 8]byte
 }
 
 // seeds make the digests of one comparison: hashes that nobody outside of this
-// process can aim at, of 128 bits in all and 64 of the payload. Cryptographic ones
+// process can aim at, of 128 bits in all and 64 of each part. Cryptographic ones
 // take longer than reading.
 type seeds [2]maphash.Seed
 
@@ -63,9 +67,17 @@ func newSeeds() seeds { return seeds{maphash.MakeSeed(), maphash.MakeSeed()} }
 
 func (s *seeds) sum(b []byte) sum { return sum{maphash.Bytes(s[0], b), maphash.Bytes(s[1], b)} }
 
+// part is the digest of a part that most messages do not have.
+func (s *seeds) part(b []byte) uint64 {
+	if len(b) == 0 {
+		return 0
+	}
+	return maphash.Bytes(s[0], b)
+}
+
 // newDigester: all of one comparison have the same seeds.
 func newDigester(sourceCluster string, s seeds) *digester {
-	return &digester{opener: *newOpener(sourceCluster), seeds: s}
+	return &digester{opener: *newOpener(sourceCluster, s[0]), seeds: s}
 }
 
 // origin says which messages of which source entry a stored entry holds.
@@ -77,37 +89,49 @@ type origin struct {
 	total   int
 }
 
-// each calls f with each message of an entry. What f is given dies with the call.
-func (d *digester) each(m *pulsar.Message, from origin, f func(*message)) {
-	c := d.open(m)
+// messages are those of an entry. They die with the next call, and with the entry.
+func (d *digester) messages(m *pulsar.Message, from origin) []message {
+	d.content = d.open(m)
+	c := &d.content
 	if from.indices != nil && len(from.indices) != len(c.messages) {
 		c.whole = true // it is not what it says that it is
 	}
-	d.buf = d.appendOuter(d.buf[:0], from, &c)
-	common := d.seeds.sum(d.buf)
-	d.buf = binary.BigEndian.AppendUint64(d.buf[:0], common.hi)
-	d.buf = binary.BigEndian.AppendUint64(d.buf, common.lo)
-	head := len(d.buf)
-	out := message{ident: ident{lane: from.lane, pos: from.pos}, entry: &c}
+	d.buf = d.appendOuter(d.buf[:0], from, c)
+	binary.NativeEndian.PutUint64(d.words[:], maphash.Bytes(d.seeds[0], d.buf))
+	d.out = slices.Grow(d.out[:0], len(c.messages))[:len(c.messages)]
 	for i := range c.messages {
-		s := &c.messages[i]
-		out.index, out.n, out.shown = int32(i), 1, s
+		out := &d.out[i]
+		*out = message{ident: ident{lane: from.lane, index: int32(i), pos: from.pos}, n: 1, entry: c, shown: &c.messages[i]}
 		switch {
 		case c.whole:
 			out.index, out.n = wholeEntry, from.total
 		case from.indices != nil:
 			out.index = int32(from.indices[i])
 		}
-		out.rng, out.hash, out.key = keyless, 0, 0
-		if !c.whole && s.key.HasKey && !s.nullKey {
-			out.hash = reroute.Key{Key: s.key.Key, HasKey: true}.Hash().Segment
-			out.rng, out.key = int(out.hash>>8), maphash.Bytes(d.seeds[0], s.key.Key)
-		}
-		d.buf = s.append(binary.BigEndian.AppendUint32(d.buf[:head], uint32(out.index)))
-		d.buf = binary.BigEndian.AppendUint64(d.buf, maphash.Bytes(d.seeds[0], s.payload))
-		out.sum = d.seeds.sum(d.buf)
-		f(&out)
+		d.digest(out, c.whole)
 	}
+	return d.out
+}
+
+// digest adds a message up: the words of one block, the first of which stands for
+// what its entry has in common.
+func (d *digester) digest(m *message, whole bool) {
+	s := m.shown
+	key := d.seeds.part(s.key.Key)
+	m.rng, m.key = keyless, 0
+	if !whole && s.key.HasKey && !s.nullKey {
+		m.hash = reroute.Key{Key: s.key.Key, HasKey: true}.Hash().Segment
+		m.rng, m.key = int(m.hash>>8), key
+	}
+	w := &d.words
+	binary.NativeEndian.PutUint64(w[8:], uint64(uint32(m.index))<<32|uint64(s.flags()))
+	binary.NativeEndian.PutUint64(w[16:], s.sequence)
+	binary.NativeEndian.PutUint64(w[24:], s.event)
+	binary.NativeEndian.PutUint64(w[32:], key)
+	binary.NativeEndian.PutUint64(w[40:], d.seeds.part(s.key.OrderingKey))
+	binary.NativeEndian.PutUint64(w[48:], d.seeds.part(s.properties))
+	binary.NativeEndian.PutUint64(w[56:], s.digest)
+	m.sum = d.seeds.sum(w[:])
 }
 
 // appendOuter writes what all messages of the source entry have in common.

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/geobridge/geobridge/replicate"
@@ -14,35 +15,35 @@ func (c *comparison) narrow(ctx context.Context) error {
 	wanted, of := c.choose()
 	follow := func(rng int) bool { return wanted[rng] }
 	finder := newFinder(c.lanes, wanted, of, c.Limit, newOrder(c.lanes, c.Keys, follow))
+	err := c.narrowBlocks(ctx, finder)
+	if errors.Is(err, errGone) || err == nil && finder.counts.Total() == 0 {
+		// One side was trimmed meanwhile: with bounds that are found anew, that is no fault.
+		finder = newFinder(c.lanes, wanted, of, c.Limit, newOrder(c.lanes, c.Keys, follow))
+		err = c.narrowAll(ctx, finder)
+	}
+	if err != nil {
+		return err
+	}
+	c.settle(finder)
+	return c.name(ctx, finder)
+}
+
+// narrowAll reads all of both sides once more: first the target, then the source, for
+// one meets what the other left.
+func (c *comparison) narrowAll(ctx context.Context, f *finder) error {
 	p, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	same, err := c.first.same(ctx, c.lanes, p)
-	if err != nil {
-		return err
+	err = c.read(ctx, p, &visitors{target: func(int) func(*message, place) { return f.target }})
+	if err == nil {
+		err = c.read(ctx, p, &visitors{source: func(int) func(*message) { return f.source }, found: f.holds})
 	}
-	if same {
-		if err := c.narrowBlocks(ctx, p, finder); err != nil {
-			return err
-		}
+	if err == nil {
+		f.finish()
 	}
-	if finder.counts.Total() == 0 {
-		// One side was trimmed meanwhile: with bounds that are found anew, that is no fault.
-		finder = newFinder(c.lanes, wanted, of, c.Limit, newOrder(c.lanes, c.Keys, follow))
-		// First the target, then the source: one meets what the other left.
-		err = c.read(ctx, p, &visitors{target: func(int) func(*message, place) { return finder.target }})
-		if err == nil {
-			err = c.read(ctx, p, &visitors{source: func(int) func(*message) { return finder.source }, found: finder.holds})
-		}
-		if err != nil {
-			return err
-		}
-		finder.finish()
-	}
-	c.settle(finder)
-	return c.name(ctx, finder)
+	return err
 }
 
 // choose takes the ranges that differ, as many as may be narrowed; of one alone
@@ -150,7 +151,7 @@ func (c *comparison) fields(ctx context.Context, x *fault) ([]string, error) {
 	if !ok || m.ID != at.pos {
 		return []string{"not known: the entry is gone"}, nil
 	}
-	return c.compare(x, newOpener(c.Source.Cluster).open(&m), m.Info.Identity), nil
+	return c.compare(x, newOpener(c.Source.Cluster, c.seeds[0]).open(&m), m.Info.Identity), nil
 }
 
 func (c *comparison) compare(x *fault, entry content, identity []byte) []string {

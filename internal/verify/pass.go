@@ -16,9 +16,8 @@ import (
 type pass struct {
 	layout  *reroute.Layout // of the target
 	bounds  *bounds
-	began   []replicate.Position // where lanes begin at the source
-	source  []*reader            // by lane
-	target  []*reader            // by segment, parents first
+	source  []*reader // by lane
+	target  []*reader // by segment, parents first
 	sources []sourceSegment
 	targets []targetSegment
 }
@@ -28,6 +27,8 @@ type visitors struct {
 	source func(lane int) func(*message)
 	found  func(*message) bool
 	left   func(lane int) func(*message)
+	// begin, if set, is called for a target segment when its parents are read.
+	begin  func(segment int)
 	target func(segment int) func(*message, place)
 }
 
@@ -62,9 +63,6 @@ func (c *comparison) open(ctx context.Context) (*pass, error) {
 		var p *pass
 		if p, err = c.openTarget(ctx); err == nil {
 			p.source = source
-			for i := range c.lanes.all {
-				p.began = append(p.began, c.lanes.all[i].first)
-			}
 			return p, nil
 		}
 	}
@@ -239,6 +237,9 @@ func (c *comparison) readTargets(ctx context.Context, group *errgroup.Group, p *
 				case <-ctx.Done():
 					return ctx.Err()
 				}
+			}
+			if v.begin != nil {
+				v.begin(i)
 			}
 			if err := c.readTarget(ctx, p.target[i], &p.targets[i]); err != nil {
 				return fmt.Errorf("target %s, segment %d: %w", c.Target.Key, s.ID, err)

@@ -89,11 +89,10 @@ func messagesIn(t *rapid.T, d *digester, entries ...entryOf) (all []message) {
 			t.Fatal(err)
 		}
 		m := &pulsar.Message{Entry: frame.NewEntry(e.md, e.payload), Info: info}
-		d.each(m, origin{name: "lane", total: 9, indices: e.indices}, func(x *message) {
-			c := *x
-			c.entry, c.shown = nil, nil
-			all = append(all, c)
-		})
+		for _, x := range d.messages(m, origin{name: "lane", total: 9, indices: e.indices}) {
+			x.entry, x.shown = nil, nil
+			all = append(all, x)
+		}
 	}
 	slices.SortFunc(all, func(a, b message) int { return cmp.Compare(a.index, b.index) })
 	return all

@@ -131,7 +131,6 @@ func (c *comparison) digest(ctx context.Context) error {
 		return err
 	}
 	defer p.close()
-	order := newOrder(c.lanes, c.Keys, func(int) bool { return true })
 	sources, targets := make([]sourceDigest, len(p.source)), make([]targetDigest, len(p.target))
 	for i := range sources {
 		sources[i].blocks = newBlocks()
@@ -139,12 +138,9 @@ func (c *comparison) digest(ctx context.Context) error {
 	err = c.read(ctx, p, &visitors{
 		source: func(i int) func(*message) { return sources[i].add },
 		left:   func(i int) func(*message) { return sources[i].leave },
+		begin:  func(i int) { targets[i].begin(c.lanes, p, i, targets) },
 		target: func(i int) func(*message, place) {
-			targets[i].bounds, targets[i].blocks = p.bounds, newBlocks()
-			return func(m *message, at place) {
-				targets[i].add(m, at.pos)
-				c.check(order, m, at)
-			}
+			return func(m *message, at place) { targets[i].add(m, at.pos) }
 		},
 	})
 	if err != nil {
@@ -154,27 +150,38 @@ func (c *comparison) digest(ctx context.Context) error {
 		c.source.merge(&sources[i].digests)
 	}
 	c.report.Source, c.report.Target = p.counts()
+	var doubts doubts
 	for i := range targets {
 		early := targets[i].finish()
 		c.report.Target.Early += early
 		c.report.Target.Compared -= early
 		c.target.merge(&targets[i].digests)
+		doubts.merge(&targets[i].rising.doubts)
 	}
 	c.first.keep(p, sources, targets)
-	return c.orders(ctx, order)
+	return c.orders(ctx, &doubts)
 }
 
-// check notes where to look for the messages of an order that is not kept.
-func (c *comparison) check(o *order, m *message, at place) {
-	if before, ok := o.see(m, at); !ok {
-		c.first.out(blockOf(m.ident), blockOf(before.ident))
+// orders looks into doubts: it reads the stretches of the target that hold them,
+// once more for the ranges that an order lets go of.
+func (c *comparison) orders(ctx context.Context, doubts *doubts) error {
+	if !doubts.any() {
+		return nil
 	}
-}
-
-// orders takes what an order has found, and reads the target again for the
-// ranges that it let go of.
-func (c *comparison) orders(ctx context.Context, order *order) error {
+	in := held(c.first.target, doubts)
+	follow := func(rng int) bool { return doubts.ranges[rng] }
 	for {
+		c.report.Passes++
+		c.Progress.begin("checking the order of keys")
+		order := newOrder(c.lanes, c.Keys, follow)
+		err := c.targetStretches(ctx, in, func(m *message, at place) {
+			if before, ok := order.see(m, at); !ok {
+				c.first.out(blockOf(m.ident), blockOf(before.ident))
+			}
+		})
+		if err != nil {
+			return err
+		}
 		pending := false
 		for i := range c.late {
 			if order.follows(i) {
@@ -185,21 +192,7 @@ func (c *comparison) orders(ctx context.Context, order *order) error {
 		if !pending {
 			return nil
 		}
-		c.report.Passes++
-		c.Progress.begin("checking the order of more keys")
-		p, err := c.openTarget(ctx)
-		if err != nil {
-			return err
-		}
-		last := order
-		order = newOrder(c.lanes, c.Keys, last.pending)
-		err = c.read(ctx, p, &visitors{target: func(int) func(*message, place) {
-			return func(m *message, at place) { c.check(order, m, at) }
-		}})
-		p.close()
-		if err != nil {
-			return err
-		}
+		follow = order.pending
 	}
 }
 

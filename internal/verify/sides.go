@@ -87,20 +87,18 @@ func (s *sourceSegment) take(ctx context.Context, m *pulsar.Message) error {
 			return nil
 		}
 	}
-	var failed error
 	from := origin{lane: s.lane, name: s.lanes.all[s.lane].name, pos: m.ID, total: int(messagesOf(m))}
-	s.digest.each(m, from, func(x *message) {
-		if failed != nil {
-			return
-		}
+	all := s.digest.messages(m, from)
+	for i := range all {
+		x := &all[i]
 		if s.lanes.isParked(x.ident) {
 			s.counts.Parked += int64(x.n)
-			return
+			continue
 		}
 		held, err := s.bounds.holds(ctx, x)
 		switch {
 		case err != nil:
-			failed = err
+			return err
 		case !held && (s.found == nil || !s.found(x)):
 			s.counts.Trimmed += int64(x.n)
 			if s.left != nil {
@@ -110,8 +108,8 @@ func (s *sourceSegment) take(ctx context.Context, m *pulsar.Message) error {
 			s.counts.Compared += int64(x.n)
 			s.visit(x)
 		}
-	})
-	return failed
+	}
+	return nil
 }
 
 // targetSegment takes the entries of one target segment, in their order.
@@ -125,14 +123,10 @@ type targetSegment struct {
 	visit   func(*message, place)
 
 	seen   map[int32]bool // lanes; nil: their bounds are known
-	began  replicate.Position
 	counts TargetCounts
 }
 
 func (t *targetSegment) take(m *pulsar.Message) {
-	if t.counts.Entries == 0 {
-		t.began = m.ID
-	}
 	t.counts.Entries++
 	t.counts.Bytes += int64(m.Entry.Size())
 	n := messagesOf(m)
@@ -165,12 +159,14 @@ func (t *targetSegment) take(m *pulsar.Message) {
 	}
 	at := place{t.segment, m.ID}
 	from := origin{lane: lane, name: id.Lane, pos: id.Pos, indices: id.Indices, total: id.Total}
-	t.digest.each(m, from, func(x *message) {
+	all := t.digest.messages(m, from)
+	for i := range all {
+		x := &all[i]
 		if t.lanes.isParked(x.ident) {
 			t.counts.Parked += int64(x.n)
-			return
+			continue
 		}
 		t.counts.Compared += int64(x.n)
 		t.visit(x, at)
-	})
+	}
 }

@@ -9,33 +9,31 @@ import (
 	"sync"
 
 	"github.com/geobridge/geobridge/internal/pulsar"
-	"github.com/geobridge/geobridge/replicate"
 	"github.com/geobridge/geobridge/reroute"
 )
 
-// firstPass is what the first reading leaves for narrowing: where each block is,
-// and where each segment began, which tells whether it was trimmed since.
+// firstPass is what the first reading leaves for narrowing: where each block is.
 type firstPass struct {
 	bounds         *bounds
 	source, target []blocks
 	targets        []*reroute.Segment
-	sourceBegan    []replicate.Position
-	targetBegan    map[uint64]replicate.Position
+	inOrder        []int // of targets: parents first
 
 	mu   sync.Mutex
 	late map[block]bool // of which the order is not kept
 }
 
 func (f *firstPass) keep(p *pass, sources []sourceDigest, targets []targetDigest) {
-	f.bounds, f.targets, f.targetBegan = p.bounds, p.layout.Segments(), map[uint64]replicate.Position{}
+	f.bounds, f.targets = p.bounds, p.layout.Segments()
 	for i := range sources {
 		f.source = append(f.source, sources[i].blocks)
-		f.sourceBegan = append(f.sourceBegan, p.began[i])
 	}
 	for i := range targets {
 		f.target = append(f.target, targets[i].blocks)
-		f.targetBegan[f.targets[i].ID] = p.targets[i].began
+		f.inOrder = append(f.inOrder, i)
 	}
+	ranks := generations(p.layout)
+	slices.SortFunc(f.inOrder, func(a, b int) int { return cmp.Compare(ranks[f.targets[a].ID], ranks[f.targets[b].ID]) })
 }
 
 // out notes blocks of which the order is not kept.
@@ -50,47 +48,25 @@ func (f *firstPass) out(of ...block) {
 	}
 }
 
-// same reports whether nothing was trimmed since.
-func (f *firstPass) same(ctx context.Context, l *lanes, p *pass) (bool, error) {
-	for i := range l.all {
-		if l.all[i].first != f.sourceBegan[i] {
-			return false, nil
+// held are the blocks of the target that may hold what is in doubt.
+func held(target []blocks, d *doubts) map[block]bool {
+	out := map[block]bool{}
+	for i := range target {
+		for b := range target[i].all {
+			if d.hold(b) {
+				out[b] = true
+			}
 		}
 	}
-	found := 0
-	for i, s := range p.layout.Segments() {
-		began, known := f.targetBegan[s.ID]
-		if !known {
-			continue
-		}
-		found++
-		first, _, err := p.target[i].peek(ctx)
-		if err != nil {
-			return false, err
-		}
-		if first != began {
-			return false, nil
-		}
-	}
-	return found == len(f.targets), nil
+	return out
 }
 
 // narrowBlocks reads no more than the stretches that hold blocks which differ.
-func (c *comparison) narrowBlocks(ctx context.Context, p *pass, f *finder) error {
+func (c *comparison) narrowBlocks(ctx context.Context, f *finder) error {
 	f.blocks = differing(c.first.source, c.first.target)
 	maps.Copy(f.blocks, c.first.late)
-	ranks := generations(p.layout)
-	order := make([]int, len(c.first.targets)) // parents first, since the order of keys is checked
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranks[c.first.targets[a].ID], ranks[c.first.targets[b].ID]) })
-	for _, i := range order {
-		s := c.first.targets[i]
-		t := targetSegment{cluster: c.Source.Cluster, lanes: c.lanes, segment: s.ID, digest: newDigester(c.Source.Cluster, c.seeds), visit: f.target}
-		if err := c.stretch(ctx, c.Target, s, &c.first.target[i], f.blocks, func(m *pulsar.Message) error { t.take(m); return nil }); err != nil {
-			return err
-		}
+	if err := c.targetStretches(ctx, f.blocks, f.target); err != nil {
+		return err
 	}
 	for i := range c.lanes.all {
 		s := sourceSegment{rules: &c.rules, lanes: c.lanes, lane: int32(i), bounds: c.first.bounds,
@@ -104,7 +80,21 @@ func (c *comparison) narrowBlocks(ctx context.Context, p *pass, f *finder) error
 	return nil
 }
 
-// stretch reads a segment from the first to the last entry that holds any of some blocks.
+// targetStretches reads what the target holds of some blocks, parents first, since
+// the order of keys is checked.
+func (c *comparison) targetStretches(ctx context.Context, of map[block]bool, visit func(*message, place)) error {
+	for _, i := range c.first.inOrder {
+		s := c.first.targets[i]
+		t := targetSegment{cluster: c.Source.Cluster, lanes: c.lanes, segment: s.ID, digest: newDigester(c.Source.Cluster, c.seeds), visit: visit}
+		if err := c.stretch(ctx, c.Target, s, &c.first.target[i], of, func(m *pulsar.Message) error { t.take(m); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stretch reads a segment from the first to the last entry that holds any of some
+// blocks. It is errGone if the first is not there any more.
 func (c *comparison) stretch(ctx context.Context, side Side, s *reroute.Segment, b *blocks, of map[block]bool, take func(*pulsar.Message) error) error {
 	from, to, any := b.span(of)
 	if !any {
@@ -115,13 +105,16 @@ func (c *comparison) stretch(ctx context.Context, side Side, s *reroute.Segment,
 		return fmt.Errorf("%s, segment %d: %w", side.Key, s.ID, err)
 	}
 	defer r.close()
-	for r.seen.Compare(to) < 0 {
+	for began := true; r.seen.Compare(to) < 0; began = false {
 		m, ok, err := r.next(ctx)
 		if err != nil {
 			return fmt.Errorf("%s, segment %d: %w", side.Key, s.ID, err)
 		}
-		if !ok {
-			return nil
+		if ok && began && m.ID != from {
+			m.Entry.Release()
+		}
+		if !ok || began && m.ID != from {
+			return fmt.Errorf("%s, segment %d: %w", side.Key, s.ID, errGone)
 		}
 		c.Progress.entry(m.Entry.Size())
 		err = take(&m)

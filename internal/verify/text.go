@@ -28,14 +28,27 @@ func (r *Report) verdict() string {
 	differing := r.differing()
 	switch r.Result {
 	case Equal:
-		return fmt.Sprintf("EQUAL: %s in %d ranges of the key space, in %.1f s", count(r.Source.Compared, "message"), len(r.Ranges), r.Seconds)
+		return fmt.Sprintf("EQUAL: %s in %d ranges of the key space, in %.1f s%s",
+			count(r.Source.Compared, "message"), len(r.Ranges), r.Seconds, r.left())
 	case NothingCompared:
 		return "NOTHING COMPARED, which proves nothing: " + r.Reason
 	case NotAsked:
 		return "COULD NOT ASK: " + r.Reason
 	}
-	return fmt.Sprintf("DIFFERS in %d of %d ranges of the key space, %s compared, in %.1f s: %s",
-		len(differing), len(r.Ranges), count(r.Source.Compared, "message"), r.Seconds, r.Faults)
+	return fmt.Sprintf("DIFFERS in %d of %d ranges of the key space, %s compared, in %.1f s: %s%s",
+		len(differing), len(r.Ranges), count(r.Source.Compared, "message"), r.Seconds, r.Faults, r.left())
+}
+
+// left says in short what the answer does not rest on, of both sides; the lines
+// below it say which.
+func (r *Report) left() string {
+	s, t := &r.Source, &r.Target
+	flying := some{s.InFlight, "entries in flight, at most"}
+	if s.InFlight == 0 {
+		flying = some{t.InFlight, "in flight"}
+	}
+	return notCompared(some{s.Trimmed + t.Trimmed + t.Early, "trimmed"}, flying,
+		some{s.Parked, "parked"}, some{t.Unreadable, "damaged entries"})
 }
 
 // String lists the kinds that there are.
