@@ -10,6 +10,8 @@ GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.
 FUZZTIME ?= 20s
 # Arguments for the end-to-end tests, such as E2E_ARGS='-run TestScenario02'.
 E2E_ARGS ?=
+# Flags of the benchmark on real brokers, such as BENCH_ARGS='-only cost -pairs 7'.
+BENCH_ARGS ?=
 # How long make soak runs.
 FOR      ?= 1h
 
@@ -47,9 +49,11 @@ soak: ## copies under random faults, for FOR=1h, watching memory
 	$(GO) test -c -o bin/ladder.test ./internal/ladder
 	cd internal/ladder && GEOBRIDGE_SOAK=$(FOR) $(CURDIR)/bin/ladder.test -test.run '^TestSoak$$' -test.timeout 0
 
+# The bare binary is geobridge without exactly once, to measure what that costs.
 bench: build ## run the benchmarks; the last one needs what make e2e needs
 	$(GO) test -run '^$$' -bench . -benchmem ./...
-	$(GO) run ./bench
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -tags bare -ldflags '$(LDFLAGS)' -o bin/geobridge-bare ./cmd/geobridge
+	$(GO) run ./bench $(BENCH_ARGS)
 
 lint: ## run the linters
 	$(GOLANGCI) run ./...

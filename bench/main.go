@@ -1,15 +1,22 @@
-// Command bench measures geobridge next to the bridge that one would write in
-// fifty lines on Pulsar's Java V5 client (e2e/witness/java/Bridge.java), on
-// real brokers on loopback.
+// Command bench measures geobridge side by side with something else, on real
+// brokers on loopback:
 //
-// Both copy the same backlog between the same two clusters, layouts aligned,
-// one right after the other, in pairs whose order alternates; what counts is
-// the median of the pairs' ratios, for the machine has other things to do.
-// The time of a run goes from the first stored byte at the target to the last
-// one, so neither pays for its start.
+//   - java: the bridge that one would write in fifty lines on Pulsar's Java V5
+//     client (e2e/witness/java/Bridge.java);
+//   - cost: a geobridge without exactly once, that is with no records, no identity
+//     and no guard, built with -tags bare. Once with large batches and once with
+//     single small messages, where an entry has least to share the cost with.
 //
-//	go run ./bench                 400 MB, 3 pairs
-//	go run ./bench -mb 100 -pairs 5
+// Both of a pair copy the same backlog between the same two clusters, layouts
+// aligned, one right after the other, in an order that alternates; what counts is
+// the median of the pairs' ratios, for the machine has other things to do. The
+// first run of all warms the brokers and does not count. The time of a run goes
+// from the first stored byte at the target to the last one, so neither pays for its
+// start; its CPU time goes from there to its end, acknowledgements and all.
+//
+//	go run ./bench                          both, 400 MB, 3 pairs
+//	go run ./bench -only cost -pairs 7      the cost of exactly once
+//	go run ./bench -mb 100 -small 50000
 package main
 
 import (
@@ -22,119 +29,94 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
-	"time"
 )
 
+// options are the flags.
+type options struct {
+	only               string // java, cost, or both
+	mb, small, pairs   int
+	binary, bareBinary string
+}
+
 func main() {
-	mb := flag.Int("mb", 400, "size of the backlog in MB (10^6 bytes)")
-	pairs := flag.Int("pairs", 3, "pairs of runs")
-	binary := flag.String("binary", filepath.Join("bin", "geobridge"), "the geobridge to measure")
+	var o options
+	flag.StringVar(&o.only, "only", "", "java or cost; both if empty")
+	flag.IntVar(&o.mb, "mb", 400, "size of the backlog of batches, in MB (10^6 bytes)")
+	flag.IntVar(&o.small, "small", 100_000, "entries of the backlog of single messages")
+	flag.IntVar(&o.pairs, "pairs", 3, "pairs of runs, of each comparison")
+	flag.StringVar(&o.binary, "binary", filepath.Join("bin", "geobridge"), "the geobridge to measure")
+	flag.StringVar(&o.bareBinary, "bare", filepath.Join("bin", "geobridge-bare"), "the same, built with -tags bare")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Stdout, *mb, *pairs, *binary); err != nil {
+	if err := run(ctx, os.Stdout, o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer, mb, pairs int, binary string) (err error) {
-	if _, err := os.Stat(binary); err != nil {
-		return fmt.Errorf("build it first (make build): %w", err)
+func run(ctx context.Context, out io.Writer, o options) (err error) {
+	for _, binary := range []string{o.binary, o.bareBinary} {
+		if _, err := os.Stat(binary); err != nil {
+			return fmt.Errorf("build it first (make bench does): %w", err)
+		}
 	}
 	dir, err := os.MkdirTemp("", "geobridge-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	stage, err := newStage(ctx, dir, binary)
+	s, err := newStage(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer stage.close()
-	fmt.Fprintf(os.Stderr, "bench: publishing %d MB\n", mb)
-	if err := stage.fill(ctx, mb); err != nil {
+	defer s.close()
+	ours := s.daemon("geobridge", o.binary, nil)
+	bare := s.daemon("bare", o.bareBinary, map[string]any{"guard": false})
+	const size = 1000
+	batches, err := s.fill(ctx, shape{name: "batches", messages: o.mb * 1e6 / size, batch: 100, size: size})
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "backlog: %d entries, %.0f MB stored, 2 segments of 2 buckets on both sides\n\n", stage.entries, float64(stage.bytes)/1e6)
-	var ours, naive []result
-	for i := range pairs {
-		runs := []func(context.Context, int) (result, error){stage.geobridge, stage.java}
-		into := []*[]result{&ours, &naive}
-		if i%2 == 1 {
-			slices.Reverse(runs)
-			slices.Reverse(into)
+	if _, err := s.run(ctx, ours, batches); err != nil { // warms the brokers
+		return err
+	}
+	if o.only != "cost" {
+		if err := s.compare(ctx, out, batches, o.pairs, ours, s.java()); err != nil {
+			return err
 		}
-		for k, one := range runs {
-			r, err := one(ctx, i)
+	}
+	if o.only == "java" {
+		return nil
+	}
+	if err := s.compare(ctx, out, batches, o.pairs, ours, bare); err != nil {
+		return err
+	}
+	singles, err := s.fill(ctx, shape{name: "singles", messages: o.small, batch: 1, size: 100})
+	if err != nil {
+		return err
+	}
+	return s.compare(ctx, out, singles, o.pairs, ours, bare)
+}
+
+// compare runs pairs, in an order that alternates, and reports them.
+func (s *stage) compare(ctx context.Context, out io.Writer, b *backlog, pairs int, one, other contender) error {
+	fmt.Fprintf(out, "\n%s: %d entries, %.1f MB stored, 2 segments of 2 buckets on both sides\n\n", b.topic, b.entries, float64(b.bytes)/1e6)
+	results := make([][]result, 2)
+	for i := range pairs {
+		order := []int{0, 1}
+		if i%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, k := range order {
+			r, err := s.run(ctx, []contender{one, other}[k], b)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(os.Stderr, "bench: %s\n", r)
-			*into[k] = append(*into[k], r)
+			results[k] = append(results[k], r)
 		}
 	}
-	return report(out, ours, naive)
-}
-
-// result is one run.
-type result struct {
-	who     string
-	entries int64 // of the source
-	bytes   int64 // stored at the source
-	wall    time.Duration
-	cpu     time.Duration // while it copied
-	start   time.Duration // CPU time before its first stored byte
-}
-
-func (r result) perSecond() float64   { return float64(r.entries) / r.wall.Seconds() }
-func (r result) mbPerSecond() float64 { return float64(r.bytes) / 1e6 / r.wall.Seconds() }
-func (r result) cpuPerGB() float64    { return r.cpu.Seconds() / (float64(r.bytes) / 1e9) }
-
-func (r result) String() string {
-	return fmt.Sprintf("%s: %.0f entries/s, %.1f MB/s, %.2f CPU s/GB (and %.2f CPU s to start)", r.who, r.perSecond(), r.mbPerSecond(),
-		r.cpuPerGB(), r.start.Seconds())
-}
-
-// report prints all runs, the medians, and the medians of the pairs' ratios.
-func report(out io.Writer, ours, naive []result) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "pair\tbridge\tentries/s\tMB/s\tCPU s/GB\tCPU s to start\t")
-	row := func(label string, r result) {
-		fmt.Fprintf(table, "%s\t%s\t%.0f\t%.1f\t%.2f\t%.2f\t\n", label, r.who, r.perSecond(), r.mbPerSecond(), r.cpuPerGB(), r.start.Seconds())
-	}
-	for i := range ours {
-		row(fmt.Sprint(i+1), ours[i])
-		row(fmt.Sprint(i+1), naive[i])
-	}
-	for _, all := range [][]result{ours, naive} {
-		fmt.Fprintf(table, "median\t%s\t%.0f\t%.1f\t%.2f\t%.2f\t\n", all[0].who, median(all, result.perSecond), median(all, result.mbPerSecond),
-			median(all, result.cpuPerGB), median(all, func(r result) float64 { return r.start.Seconds() }))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	var speed, cost []float64
-	for i := range ours {
-		speed = append(speed, ours[i].perSecond()/naive[i].perSecond())
-		cost = append(cost, ours[i].cpuPerGB()/naive[i].cpuPerGB())
-	}
-	identity := func(x float64) float64 { return x }
-	_, err := fmt.Fprintf(out, "\ngeobridge against the naive bridge, median of %d pairs: %.2f × the entries per second, %.3f × the CPU time per GB\n",
-		len(ours), median(speed, identity), median(cost, identity))
-	return err
-}
-
-func median[T any](all []T, of func(T) float64) float64 {
-	values := make([]float64, len(all))
-	for i, one := range all {
-		values[i] = of(one)
-	}
-	slices.Sort(values)
-	if n := len(values); n%2 == 0 {
-		return (values[n/2-1] + values[n/2]) / 2
-	}
-	return values[len(values)/2]
+	return report(out, results[0], results[1])
 }

@@ -16,7 +16,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"median of 3 pairs: 4.00 × the entries per second, 0.100 × the CPU time per GB", "1000"} {
+	for _, want := range []string{"geobridge against java, median of 3 pairs: 4.00 × (2.00–10.00) the entries per second, 0.100 × (0.100–0.200) the CPU time per GB", "1000"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

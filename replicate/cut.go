@@ -229,8 +229,11 @@ func (c *cutter) growth(e *entry) int {
 // patch says what changes in the metadata: the table Fidelity of design 2. The
 // slices in it are the cutter's own, until the next call.
 func (c *cutter) patch(e *entry, indices []int, stamp reroute.Stamp, setStamp bool) frame.Patch {
-	c.id = c.appendIdentity(c.id[:0], e, indices)
-	p := frame.Patch{Identity: c.id}
+	var p frame.Patch
+	if !bare {
+		c.id = c.appendIdentity(c.id[:0], e, indices)
+		p.Identity = c.id
+	}
 	if !e.info.HasReplicatedFrom {
 		c.origin = append(c.origin[:0], c.rules.SourceCluster...)
 		p.ReplicatedFrom = c.origin

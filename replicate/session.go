@@ -136,6 +136,10 @@ func (s *session) apply(ef Effect) {
 	case efClaimCheckpoint:
 		s.op(func(ctx context.Context) { s.claimCheckpoint(ctx, ef.Gen) })
 	case efWriteRecord:
+		if bare {
+			s.box.post(Event{Kind: evRecordStored, Gen: s.checkpointGen})
+			return
+		}
 		s.record(ef.Record)
 	case efFlow:
 		if err := s.source.Flow(uint32(ef.N)); err != nil {
