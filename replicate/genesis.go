@@ -27,8 +27,11 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (mine Gen
 	if err != nil {
 		return mine, fmt.Errorf("genesis on %s: %w", env.CheckpointTopic, err)
 	}
-	if err := m.disagree(mine, atSource, atTarget); err != nil {
+	if err := disagree(mine, atSource, atTarget); err != nil {
 		return mine, err
+	}
+	if atSource.forgetting() || atTarget.forgetting() {
+		return mine, refusal{whyForgetting(mine.Mapping)}
 	}
 	if subscribed && atSource == nil || atTarget == nil && (subscribed || atSource != nil) {
 		if err := m.loseGenesis(subscribed, atSource, atTarget); err != nil {
@@ -57,7 +60,7 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (mine Gen
 }
 
 // disagree refuses geneses that are not this mapping's.
-func (m *Mapping) disagree(mine Genesis, atSource, atTarget *Genesis) error {
+func disagree(mine Genesis, atSource, atTarget *Genesis) error {
 	for _, found := range []*Genesis{atSource, atTarget} {
 		if found != nil && !found.Agrees(mine) {
 			return refusal{fmt.Sprintf("subscription %s belongs to mapping %q, which copies %v to %v, and this mapping copies %v to %v: give this mapping a subscription of its own",
@@ -69,6 +72,12 @@ func (m *Mapping) disagree(mine Genesis, atSource, atTarget *Genesis) error {
 			mine.Subscription, mine.Target)}
 	}
 	return nil
+}
+
+func (g *Genesis) forgetting() bool { return g != nil && g.Forgetting }
+
+func whyForgetting(mapping string) string {
+	return fmt.Sprintf("`geobridge forget %s` was begun and has not come to its end: run it again", mapping)
 }
 
 // id is the genesis' id; empty if there is none.
@@ -93,12 +102,17 @@ func (env *Env) genesis() Genesis {
 }
 
 // findGenesis returns the genesis under the key, nil if there is none. It is
-// Subscribed if any that was written says so.
+// Subscribed, or Forgetting, if any that was written says so. An empty entry undoes
+// all before it.
 func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) (*Genesis, error) {
 	var found *Genesis
 	var bad error
 	err := scan(ctx, client, topic, func(k string, value []byte) bool {
-		if k != key {
+		switch {
+		case k != key:
+			return true
+		case len(value) == 0:
+			found = nil
 			return true
 		}
 		g, err := DecodeGenesis(value)
@@ -110,6 +124,7 @@ func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) 
 			found = &g
 		}
 		found.Subscribed = found.Subscribed || g.Subscribed
+		found.Forgetting = found.Forgetting || g.Forgetting
 		return true
 	})
 	if err == nil {

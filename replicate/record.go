@@ -110,6 +110,8 @@ type Genesis struct {
 	CreatedMs int64  `json:"created_ms"`
 	// Subscribed: the subscription exists since, so one that is missing was deleted.
 	Subscribed bool `json:"subscribed,omitempty"`
+	// Forgetting: `geobridge forget` has begun, and has not come to its end.
+	Forgetting bool `json:"forgetting,omitempty"`
 }
 
 // Ref names a topic of a cluster.

@@ -119,7 +119,7 @@ func (r *Records) apply(v *recordView, msg pulsar.Message) {
 	defer msg.Entry.Release()
 	v.seen = msg.ID
 	if isGenesis(key) {
-		v.geneses[key] = true
+		v.geneses[key] = len(value) > 0 // else forgotten
 	}
 	if isGenesis(key) || key == nudgeKey {
 		return

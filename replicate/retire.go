@@ -68,48 +68,23 @@ func (m *Mapping) retire(ctx context.Context) {
 	}
 }
 
-// drop takes the checkpoint topic as the lane, so that nothing that an earlier
-// holder has under way can land above, looks again, and writes an empty entry
-// under its key: readers forget the lane then, and compaction drops the key. A
-// lane that lives holds the name.
+// drop takes the checkpoint topic as the lane, looks again, and drops its record.
+// A lane that lives holds the name.
 func (m *Mapping) drop(ctx context.Context, lane string, id LaneID) error {
-	answers := make(chan error, 1)
-	answer := func(err error) {
-		select {
-		case answers <- err:
-		default:
-		}
-	}
-	env := m.env
-	c, err := claim(ctx, env.Target.Client, env.CheckpointTopic, lane, sink{receipt: func(uint64, Position) { answer(nil) }, doubt: answer})
+	g, err := take(ctx, m.env, lane)
 	if err != nil {
 		return err
 	}
-	defer closeProducer(c.producer)
-	rec, _, err := env.Records.Find(ctx, lane, env.genesis().Key(), c.barrier)
-	if err != nil || rec == nil {
-		return err
+	defer g.release()
+	if g.record == nil {
+		return nil
 	}
-	now, err := layoutcache.Lookup(ctx, m.watcher, env.Source.Topic)
+	now, err := layoutcache.Lookup(ctx, m.watcher, m.env.Source.Topic)
 	if err != nil {
 		return err
 	}
 	if now.Layout == nil || !left(now.Layout, id.source()) {
 		return fmt.Errorf("source segment %d is there again", id.Segment)
 	}
-	md, err := keyed(lane, lane, c.next)
-	if err == nil {
-		err = c.producer.Send(pulsar.Outgoing{Sequence: c.next, NumMessages: 1, Metadata: md})
-	}
-	if err != nil {
-		return err
-	}
-	late, cancel := context.WithTimeoutCause(ctx, env.Target.Client.OperationTimeout(), pulsar.ErrTimeout)
-	defer cancel()
-	select {
-	case err := <-answers:
-		return err
-	case <-late.Done():
-		return context.Cause(late)
-	}
+	return g.drop(ctx)
 }

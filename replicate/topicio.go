@@ -165,6 +165,11 @@ func (r *reader) close() { closeConsumer(r.consumer) }
 
 // scan reads a topic to its end, or until f says it has seen enough.
 func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key string, value []byte) (more bool)) error {
+	return scanWhole(ctx, client, topic, func(m pulsar.Message) bool { return f(string(m.Info.PartitionKey), m.Entry.Payload) })
+}
+
+// scanWhole is scan for who needs more than key and value.
+func scanWhole(ctx context.Context, client *pulsar.Client, topic string, f func(pulsar.Message) (more bool)) error {
 	r, err := openReader(ctx, client, topic, scanPermits)
 	if err != nil {
 		return err
@@ -177,7 +182,7 @@ func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key s
 			return err
 		case ok:
 			began = time.Now()
-			more := f(string(m.Info.PartitionKey), m.Entry.Payload)
+			more := f(m)
 			m.Entry.Release()
 			if !more {
 				return nil

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/geobridge/geobridge/e2e/rig"
@@ -70,6 +72,19 @@ func (d *Daemon) Start() error {
 	proc, err := d.spawn.Start(command)
 	d.proc = proc
 	return err
+}
+
+// Command runs another command of the binary with the daemon's configuration. It
+// returns the exit code, and what it wrote to stdout and stderr.
+func (d *Daemon) Command(ctx context.Context, args ...string) (code int, stdout, stderr string, err error) {
+	cmd := exec.CommandContext(ctx, d.binary, append(args, "--config", d.config)...)
+	var out, complaints strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() >= 0 {
+		err = nil
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), complaints.String(), err
 }
 
 // Process is the running process, or the last one.

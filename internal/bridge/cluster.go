@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -38,17 +39,26 @@ func newCluster(c config.Cluster, o Options, reconnects *prometheus.CounterVec) 
 	}
 	cl := &cluster{Cluster: c, namespaces: map[string]*layoutcache.Namespace{}, log: o.Logger.With("cluster", c.Key), board: o.Board}
 	opts.OnEvent = func(ev pulsar.Event) { cl.onEvent(ev, reconnects) }
-	adminOpts := admin.Options{URL: c.AdminURL, TLS: opts.TLS, Timeout: c.OperationTimeout, Logger: cl.log, Dial: o.Dial}
-	if opts.Auth != nil {
-		adminOpts.Auth = opts.Auth
-	}
 	if cl.client, err = pulsar.New(opts); err != nil {
 		return nil, err
 	}
-	if cl.admin, err = admin.New(adminOpts); err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", c.Key, err)
+	if cl.admin, err = newAdmin(c, opts, cl.log, o.Dial); err != nil {
+		return nil, err
 	}
 	return cl, nil
+}
+
+// newAdmin makes the REST client that goes with a client of those options.
+func newAdmin(c config.Cluster, opts pulsar.Options, log *slog.Logger, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*admin.Client, error) {
+	o := admin.Options{URL: c.AdminURL, TLS: opts.TLS, Timeout: c.OperationTimeout, Logger: log, Dial: dial}
+	if opts.Auth != nil {
+		o.Auth = opts.Auth
+	}
+	client, err := admin.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", c.Key, err)
+	}
+	return client, nil
 }
 
 // onEvent shows how the cluster is reached: it is connected while any connection

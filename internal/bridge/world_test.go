@@ -1,0 +1,303 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/geobridge/geobridge/config"
+	"github.com/geobridge/geobridge/internal/pulsar"
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
+	"github.com/geobridge/geobridge/internal/pulsartest"
+	"github.com/geobridge/geobridge/internal/status"
+	"github.com/geobridge/geobridge/replicate"
+	"github.com/geobridge/geobridge/reroute"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const configText = `
+group: g
+instance: i
+clusters:
+  east: {service_url: "pulsar://east:6650", admin_url: "http://east:8080", operation_timeout: 5s}
+  west: {service_url: "pulsar://west:6650", admin_url: "http://west:8080", operation_timeout: 5s}
+mappings:
+  - {name: orders, subscription: geobridge.g.west.orders, from: {cluster: east, topic: "topic://public/default/orders"}, to: {cluster: west}%[1]s}
+  - {name: bills, subscription: geobridge.g.west.bills, from: {cluster: east, topic: "topic://public/default/bills"}, to: {cluster: west}}
+`
+
+// world is two clusters in memory, with two topics that are copied from east to
+// west. Neither trims anything.
+type world struct {
+	t     *testing.T
+	net   pulsartest.Network
+	sides map[string]*pulsartest.Cluster
+	rest  []*http.Server
+	parts sync.WaitGroup
+	// options is more of the configuration of mapping orders.
+	options   string
+	published map[string][]string // bodies by topic
+	producers map[string]*sender
+	clients   map[string]*pulsar.Client
+}
+
+// inWorld runs f on fake time.
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, sides: map[string]*pulsartest.Cluster{}, published: map[string][]string{}, producers: map[string]*sender{}, clients: map[string]*pulsar.Client{}}
+		defer w.close()
+		for _, name := range []string{"east", "west"} {
+			w.serve(name)
+			for topic, segments := range map[string]int{orders: 2, bills: 1} {
+				w.must(w.sides[name].CreateScalable(topic, segments))
+			}
+		}
+		f(w)
+	})
+}
+
+const (
+	orders = "topic://public/default/orders"
+	bills  = "topic://public/default/bills"
+)
+
+func (w *world) serve(name string) {
+	c := pulsartest.New(pulsartest.Options{Cluster: name, Brokers: []string{name + ":6650"}, FailoverDelay: -1, Retention: true, NoAutoScale: true})
+	w.sides[name] = c
+	broker := w.net.Listen(name + ":6650")
+	w.parts.Go(func() { _ = c.Brokers()[0].Serve(broker) }) // until close
+	rest := w.net.Listen(name + ":8080")
+	server := &http.Server{Handler: c.Admin()}
+	w.parts.Go(func() { _ = server.Serve(rest) })
+	w.rest = append(w.rest, server)
+	client, err := pulsar.New(pulsar.Options{Cluster: name, ServiceURL: "pulsar://" + name + ":6650", Dial: w.net.Dial})
+	w.must(err)
+	w.clients[name] = client
+}
+
+func (w *world) close() {
+	for _, c := range w.clients {
+		_ = c.Close()
+	}
+	for _, s := range w.rest {
+		_ = s.Close()
+	}
+	for _, c := range w.sides {
+		c.Close()
+	}
+	w.parts.Wait()
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) config() *config.Config {
+	w.t.Helper()
+	cfg, errs := config.Parse("test.yaml", fmt.Appendf(nil, configText, w.options), nil)
+	if len(errs) > 0 {
+		w.t.Fatal(errs)
+	}
+	return cfg
+}
+
+// running is a bridge that copies.
+type running struct {
+	w     *world
+	board *status.Board
+	stop  func()
+}
+
+// run starts an instance.
+func (w *world) run() *running {
+	w.t.Helper()
+	cfg := w.config()
+	pair, err := cfg.SelectPair("")
+	w.must(err)
+	board, err := NewBoard(cfg, pair, "test")
+	w.must(err)
+	b, err := New(cfg, Options{Pair: pair, Board: board, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Dial: w.net.Dial})
+	w.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	return &running{w: w, board: board, stop: func() {
+		w.t.Helper()
+		cancel()
+		w.must(<-done)
+	}}
+}
+
+// shows waits until mapping orders shows a reason.
+func (r *running) shows(text string) {
+	r.w.t.Helper()
+	shown := ""
+	r.w.eventually(func() bool {
+		shown = r.board.Report().Mappings[0].Reason
+		return strings.Contains(shown, text)
+	}, func() string { return fmt.Sprintf("shows %q, want %q", shown, text) })
+}
+
+// notes are what mapping orders has to say of things that are over.
+func (r *running) notes() string { return fmt.Sprint(r.board.Report().Mappings[0].Notes) }
+
+// eventually waits on fake time.
+func (w *world) eventually(holds func() bool, what func() string) {
+	w.t.Helper()
+	for began := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > 5*time.Minute {
+			w.t.Fatal(what())
+		}
+	}
+}
+
+// copied waits until nothing of a topic is left to copy.
+func (w *world) copied(topic string) {
+	w.t.Helper()
+	left := int64(0)
+	sub := "geobridge.g.west." + topic[strings.LastIndexByte(topic, '/')+1:]
+	w.eventually(func() bool {
+		left = 0
+		for _, s := range w.segments("east", topic) {
+			n, err := w.sides["east"].Backlog(s.Topic(topic), sub)
+			if err != nil {
+				n = 1 // not subscribed yet
+			}
+			left += n
+		}
+		return left == 0
+	}, func() string { return fmt.Sprintf("%d entries of %s are not copied", left, topic) })
+}
+
+func (w *world) segments(side, topic string) []*reroute.Segment {
+	w.t.Helper()
+	l, err := Layout(context.Background(), w.clients[side], topic)
+	w.must(err)
+	return l.Segments()
+}
+
+// publish sends n messages of 10 keys to the active segments of the topic at east.
+func (w *world) publish(topic string, n int) {
+	w.t.Helper()
+	l, err := Layout(context.Background(), w.clients["east"], topic)
+	w.must(err)
+	for range n {
+		at := len(w.published[topic])
+		key := fmt.Sprint("key-", at%10)
+		body := fmt.Sprint(key, "=", at)
+		seg, _, _ := l.Place(reroute.Key{Key: []byte(key), HasKey: true}, nil)
+		w.send(seg.Topic(topic), key, body)
+		w.published[topic] = append(w.published[topic], body)
+	}
+}
+
+// send stores one message; on fake time each has a publish time of its own.
+// properties are names and values.
+func (w *world) send(segment, key, body string, properties ...string) {
+	w.t.Helper()
+	s := w.producers[segment]
+	if s == nil {
+		s = &sender{receipts: make(chan pulsar.MessageID, 1)}
+		var err error
+		s.producer, err = w.clients["east"].OpenProducer(context.Background(), pulsar.ProducerOptions{Topic: segment}, s)
+		w.must(err)
+		w.producers[segment] = s
+	}
+	time.Sleep(time.Millisecond)
+	m := &pulsarpb.MessageMetadata{ProducerName: proto.String("app"), SequenceId: proto.Uint64(s.next),
+		PublishTime: proto.Uint64(uint64(time.Now().UnixMilli())), PartitionKey: proto.String(key)}
+	for i := 0; i < len(properties); i += 2 {
+		m.Properties = append(m.Properties, &pulsarpb.KeyValue{Key: &properties[i], Value: &properties[i+1]})
+	}
+	md, err := proto.Marshal(m)
+	w.must(err)
+	w.must(s.producer.Send(pulsar.Outgoing{Sequence: s.next, NumMessages: 1, Metadata: md, Payload: []byte(body)}))
+	s.next++
+	s.last = <-s.receipts
+}
+
+type sender struct {
+	producer *pulsar.Producer
+	next     uint64
+	receipts chan pulsar.MessageID
+	last     pulsar.MessageID
+}
+
+func (s *sender) Receipt(_ uint64, at pulsar.MessageID) { s.receipts <- at }
+func (s *sender) SendError(_ uint64, err error)         { panic(err) }
+func (s *sender) BrokerClosed(error)                    {}
+func (s *sender) Closed(error)                          {}
+
+// stored are the messages of a topic at west by key, in the order in which they are
+// stored: parents before children.
+func (w *world) stored(topic string) map[string][]string {
+	w.t.Helper()
+	out := map[string][]string{}
+	for _, s := range w.segments("west", topic) { // ids rise with time
+		all, err := w.sides["west"].Entries(s.Topic(topic))
+		w.must(err)
+		for _, e := range all {
+			if !e.Info.HasMarker {
+				out[string(e.Info.PartitionKey)] = append(out[string(e.Info.PartitionKey)], string(e.Payload))
+			}
+		}
+	}
+	return out
+}
+
+// want compares what is stored with so many copies of what was published: of each
+// copy from which message on, one after the other.
+func (w *world) want(topic string, from ...int) {
+	w.t.Helper()
+	got := w.stored(topic)
+	want := map[string][]string{}
+	for _, first := range from {
+		for _, body := range w.published[topic][first:] {
+			key, _, _ := strings.Cut(body, "=")
+			want[key] = append(want[key], body)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		w.t.Errorf("%s:\nstored %v\nwant   %v", topic, got, want)
+	}
+}
+
+// upkeep is for mapping orders. told hears of each step; it may be nil.
+func (w *world) upkeep(told func(string)) (u *replicate.Upkeep, end func()) {
+	w.t.Helper()
+	cfg := w.config()
+	u, end, err := NewUpkeep(cfg, cfg.Mappings[0], w.upkeepOptions(told))
+	w.must(err)
+	return u, end
+}
+
+func (w *world) upkeepOptions(told func(string)) UpkeepOptions {
+	return UpkeepOptions{Logger: slog.New(slog.DiscardHandler), Dial: w.net.Dial, Tell: func(format string, args ...any) {
+		if told != nil {
+			told(fmt.Sprintf(format, args...))
+		}
+	}}
+}
+
+// hold opens a producer of that name, as who lives would.
+func (w *world) hold(side, topic, name string) *pulsar.Producer {
+	w.t.Helper()
+	p, err := w.clients[side].OpenProducer(context.Background(), pulsar.ProducerOptions{Topic: topic, Name: name}, &sender{})
+	w.must(err)
+	return p
+}
