@@ -210,17 +210,17 @@ func (u *Upkeep) forget(ctx context.Context, s *scene) error {
 
 // mark says in both geneses that the mapping is being forgotten.
 func (u *Upkeep) mark(ctx context.Context, s *scene) error {
-	g := u.env.genesis()
-	g.Forgetting = true
 	u.tell("marking the mapping as being forgotten: from here on a start is refused until this has come to its end")
 	if s.atTarget != nil {
-		if err := u.write(ctx, u.env.Target.Client, u.env.CheckpointTopic, g.Encode()); err != nil {
+		s.atTarget.Forgetting = true
+		if err := u.write(ctx, u.env.Target.Client, u.env.CheckpointTopic, s.atTarget.Encode()); err != nil {
 			return err
 		}
 	}
 	if s.atSource != nil {
 		u.tell("marking it on %s, too", u.env.ParkingTopic)
-		return u.write(ctx, u.env.Source.Client, u.env.ParkingTopic, g.Encode())
+		s.atSource.Forgetting = true
+		return u.write(ctx, u.env.Source.Client, u.env.ParkingTopic, s.atSource.Encode())
 	}
 	return nil
 }

@@ -166,10 +166,10 @@ func (u *Upkeep) ours(s *scene) error {
 				mine.Subscription, g.Mapping, g.Source, g.Target, mine.Source, mine.Target)}
 		}
 	}
-	begun := s.atTarget != nil || s.atSource != nil && s.atSource.Forgetting
-	if !begun && (s.subscription.There || s.guard.There) {
-		return refusal{fmt.Sprintf("the record of how this mapping began is missing on %s (%s), so nothing tells whether subscription %s is this mapping's: if it is, and nothing else needs it, delete it and %s with Pulsar's own tools, and run this again",
-			u.env.CheckpointTopic, u.env.Target.Key, mine.Subscription, GuardName(mine.Subscription))}
+	begun := s.atSource != nil || s.subscription.There || s.guard.There
+	if s.atTarget == nil && begun && (s.atSource == nil || !s.atSource.Forgetting) {
+		return refusal{fmt.Sprintf("the record of how this mapping began is missing on %s (%s), so nothing tells whether subscription %s is this mapping's: if it is, start the mapping, say `geobridge resume %s --accept-gap`, stop it, and say this again",
+			u.env.CheckpointTopic, u.env.Target.Key, mine.Subscription, mine.Mapping)}
 	}
 	return nil
 }

@@ -277,8 +277,12 @@ func TestForgetOthers(t *testing.T) {
 		if _, err := w.tryForget(true, nil); !replicate.Refused(err) || !strings.Contains(err.Error(), "the record of how this mapping began is missing on persistent://public/default/__geobridge.g.checkpoint (west)") {
 			t.Error(err)
 		}
-		w.must(w.sides["east"].DeleteSubscription(orders, "geobridge.g.west.orders"))
-		w.must(w.sides["west"].DeleteSubscription(orders, "geobridge-guard.geobridge.g.west.orders"))
+		r = w.run()
+		r.shows("the record of how it began is missing")
+		w.must(r.bridge.Resume("orders"))
+		w.publish(orders, 5)
+		w.copied(orders)
+		r.stop()
 		if f := w.forget(true); f.Nothing() || !f.Done || before == 0 {
 			t.Errorf("%+v", f)
 		}

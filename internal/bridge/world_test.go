@@ -118,9 +118,10 @@ func (w *world) config() *config.Config {
 
 // running is a bridge that copies.
 type running struct {
-	w     *world
-	board *status.Board
-	stop  func()
+	w      *world
+	board  *status.Board
+	bridge *Bridge
+	stop   func()
 }
 
 // run starts an instance.
@@ -136,7 +137,7 @@ func (w *world) run() *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
-	return &running{w: w, board: board, stop: func() {
+	return &running{w: w, board: board, bridge: b, stop: func() {
 		w.t.Helper()
 		cancel()
 		w.must(<-done)
