@@ -25,6 +25,9 @@ func sizeUnits() []unit {
 	return []unit{{"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"kB", 1e3}}
 }
 
+// ParseDuration reads a duration as a configuration writes it, like 1h30m or 2d.
+func ParseDuration(s string) (time.Duration, error) { return parseDuration(s) }
+
 // parseDuration reads a duration as Prometheus writes it: whole numbers with units, largest first, each once.
 func parseDuration(s string) (time.Duration, error) {
 	const form = "write it like 500ms, 30s, 5m or 1h30m"

@@ -84,3 +84,37 @@ func TestScenario18Forget(t *testing.T) {
 	s.doubles(reader, "old", 1_100)
 	s.terminate(d)
 }
+
+// What was published after a time is copied once more, across a split; all else is
+// not.
+func TestScenario18Rewind(t *testing.T) {
+	s := newScene(t, 4*time.Minute)
+	s.must(s.east.admin.KeepAll(s.ctx, s.namespace))
+	n := s.create(s.east, "orders", 2, 2)
+	s.create(s.west, "orders", 3, 2)
+	reader := s.consume(s.west, n, 1)
+	d := s.run(s.mapping("back", s.east, s.west, "orders"))
+	s.running(2, d)
+	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "early", Keys: 20, Count: 500, Rate: 1_000}, reader)
+	g := &stage{scene: s}
+	g.pause(2 * time.Second) // RFC 3339 counts seconds
+	point := time.Now()
+	g.pause(time.Second)
+	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "late", KeyPrefix: "late", Keys: 20, Count: 500, Rate: 1_000}, reader)
+	s.must(s.east.admin.Split(s.ctx, n, 0))
+	s.running(3, d)
+	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "late2", KeyPrefix: "late2", Keys: 20, Count: 500, Rate: 1_000}, reader)
+	s.verdict(reader, time.Minute, order.Once)
+	s.command(d, 3, "stop every instance", "rewind", "back", "--to", "earliest", "--yes")
+	s.terminate(d)
+	to := point.UTC().Format(time.RFC3339)
+	s.command(d, 0, "add --yes", "rewind", "back", "--to", to)
+	s.command(d, 0, "setting the record back", "rewind", "back", "--to", to, "--yes")
+	s.start(d)
+	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 20, Count: 500, Rate: 1_000}, reader)
+	s.doubles(reader, "late", 1_000)
+	if m, err := d.Metrics(s.ctx); err != nil || m.Sum("source_gaps_total") != 0 {
+		t.Errorf("gaps: %v, %v", m.Sum("source_gaps_total"), err)
+	}
+	s.terminate(d)
+}

@@ -19,8 +19,9 @@ import (
 // wants to remove or to move it. It is zero where there is no such topic.
 type Holding struct {
 	There, Recorded bool
-	Segments        int   // that have a cursor of it
-	Backlog         int64 // entries not acknowledged, markers included
+	Segments        int              // that have a cursor of it
+	Backlog         int64            // entries not acknowledged, markers included
+	Backlogs        map[uint64]int64 // by segment
 	// Attached says who holds it: the names of the consumers, by segment.
 	Attached []string
 }

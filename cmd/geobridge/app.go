@@ -80,7 +80,7 @@ func (a app) root(began *bool) *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) { *began = true },
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(a.runCommand(), a.validateCommand(), a.exampleCommand(), a.verifyCommand(), a.resumeCommand(), a.forgetCommand(), a.demoCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.validateCommand(), a.exampleCommand(), a.verifyCommand(), a.resumeCommand(), a.forgetCommand(), a.rewindCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }
 

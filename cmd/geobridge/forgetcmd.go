@@ -2,17 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobridge/geobridge/internal/bridge"
 	"github.com/geobridge/geobridge/replicate"
 )
 
@@ -42,7 +35,11 @@ there may be another deployment's; 4 if a cluster could not be asked. After a fa
 		return a.upkeep(cmd, *path, args[0], func(ctx context.Context, u *replicate.Upkeep) error {
 			f, err := u.Forget(ctx, *yes)
 			if f != nil {
-				if err := a.printForgetting(f, *output == "json"); err != nil {
+				text := func(p *printer) { writeForgetting(p, f) }
+				if err := a.print(*output, text, struct {
+					Schema int `json:"schema"`
+					*replicate.Forgetting
+				}{1, f}); err != nil {
 					return err
 				}
 			}
@@ -55,49 +52,7 @@ there may be another deployment's; 4 if a cluster could not be asked. After a fa
 	return cmd
 }
 
-// upkeep does something to a mapping that nobody serves.
-func (a app) upkeep(cmd *cobra.Command, path, mapping string, do func(context.Context, *replicate.Upkeep) error) error {
-	cfg, err := a.load(path)
-	if err != nil {
-		return err
-	}
-	found, err := chosen(cfg, "", []string{mapping})
-	if err != nil {
-		return usageError(err)
-	}
-	u, end, err := bridge.NewUpkeep(cfg, found[0], bridge.UpkeepOptions{Logger: slog.New(slog.DiscardHandler),
-		Tell: func(format string, args ...any) { fmt.Fprintf(a.stderr, mapping+": "+format+"\n", args...) }})
-	if err != nil {
-		return usageError(err)
-	}
-	defer end()
-	ctx, stop := signal.NotifyContext(contextOf(cmd), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	switch err = do(ctx, u); {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return errors.New("interrupted: say it again to bring it to its end")
-	case replicate.Refused(err):
-		return &exitError{exitNo, err}
-	}
-	return &exitError{exitNotAsked, err}
-}
-
-func (a app) printForgetting(f *replicate.Forgetting, asJSON bool) error {
-	if asJSON {
-		enc := json.NewEncoder(a.stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(struct {
-			Schema int `json:"schema"`
-			*replicate.Forgetting
-		}{1, f})
-	}
-	return writeForgetting(a.stdout, f)
-}
-
-func writeForgetting(w io.Writer, f *replicate.Forgetting) error {
-	p := &printer{w: w}
+func writeForgetting(p *printer, f *replicate.Forgetting) {
 	p.line("%s: %v to %v", f.Mapping, f.From, f.To)
 	verb := "would be removed"
 	if f.Done {
@@ -126,17 +81,4 @@ func writeForgetting(w io.Writer, f *replicate.Forgetting) error {
 		p.line("  not copied    %d entries at the source", f.Backlog)
 	}
 	p.line("  parked        %d entries stay on %s, %s", f.Parked, f.ParkingTopic, f.From.Cluster)
-	return p.err
-}
-
-// printer writes lines until one fails.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
 }

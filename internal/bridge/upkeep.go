@@ -80,8 +80,9 @@ func (a adminAdapter) Holding(ctx context.Context, topic, subscription string) (
 	if err != nil || !there {
 		return h, err
 	}
-	h = replicate.Holding{There: true, Recorded: sub.Type == admin.TypeStream, Segments: len(sub.Segments), Backlog: sub.Backlog}
+	h = replicate.Holding{There: true, Recorded: sub.Type == admin.TypeStream, Segments: len(sub.Segments), Backlog: sub.Backlog, Backlogs: map[uint64]int64{}}
 	for _, id := range slices.Sorted(maps.Keys(sub.Segments)) {
+		h.Backlogs[id] = sub.Segments[id].Backlog
 		if sub.Segments[id].Consumers == 0 {
 			continue
 		}

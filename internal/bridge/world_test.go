@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,7 +40,7 @@ mappings:
 `
 
 // world is two clusters in memory, with two topics that are copied from east to
-// west. Neither trims anything.
+// west.
 type world struct {
 	t     *testing.T
 	net   pulsartest.Network
@@ -47,6 +49,7 @@ type world struct {
 	parts sync.WaitGroup
 	// options is more of the configuration of mapping orders.
 	options   string
+	trims     bool // the source keeps nothing that is acknowledged
 	published map[string][]string // bodies by topic
 	producers map[string]*sender
 	clients   map[string]*pulsar.Client
@@ -55,8 +58,13 @@ type world struct {
 // inWorld runs f on fake time.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
+	inThisWorld(t, false, f)
+}
+
+func inThisWorld(t *testing.T, trims bool, f func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, sides: map[string]*pulsartest.Cluster{}, published: map[string][]string{}, producers: map[string]*sender{}, clients: map[string]*pulsar.Client{}}
+		w := &world{t: t, trims: trims, sides: map[string]*pulsartest.Cluster{}, published: map[string][]string{}, producers: map[string]*sender{}, clients: map[string]*pulsar.Client{}}
 		defer w.close()
 		for _, name := range []string{"east", "west"} {
 			w.serve(name)
@@ -74,7 +82,7 @@ const (
 )
 
 func (w *world) serve(name string) {
-	c := pulsartest.New(pulsartest.Options{Cluster: name, Brokers: []string{name + ":6650"}, FailoverDelay: -1, Retention: true, NoAutoScale: true})
+	c := pulsartest.New(pulsartest.Options{Cluster: name, Brokers: []string{name + ":6650"}, FailoverDelay: -1, Retention: name == "west" || !w.trims, NoAutoScale: true})
 	w.sides[name] = c
 	broker := w.net.Listen(name + ":6650")
 	w.parts.Go(func() { _ = c.Brokers()[0].Serve(broker) }) // until close
@@ -122,6 +130,7 @@ type running struct {
 	board  *status.Board
 	bridge *Bridge
 	stop   func()
+	kill   func() // what it does afterwards does not get out
 }
 
 // run starts an instance.
@@ -132,7 +141,8 @@ func (w *world) run() *running {
 	w.must(err)
 	board, err := NewBoard(cfg, pair, "test")
 	w.must(err)
-	b, err := New(cfg, Options{Pair: pair, Board: board, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Dial: w.net.Dial})
+	l := &line{w: w}
+	b, err := New(cfg, Options{Pair: pair, Board: board, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Dial: l.dial})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -141,7 +151,42 @@ func (w *world) run() *running {
 		w.t.Helper()
 		cancel()
 		w.must(<-done)
+	}, kill: func() {
+		l.kill()
+		cancel()
+		<-done
 	}}
+}
+
+// line is the network as one instance has it.
+type line struct {
+	w     *world
+	mu    sync.Mutex
+	dead  bool
+	conns []net.Conn
+}
+
+func (l *line) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := l.w.net.Dial(ctx, network, addr)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.dead {
+		_ = c.Close()
+		err = net.ErrClosed
+	}
+	l.conns = append(l.conns, c)
+	return c, err
+}
+
+func (l *line) kill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = true
+	for _, c := range l.conns {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
 }
 
 // shows waits until mapping orders shows a reason.
@@ -261,21 +306,42 @@ func (w *world) stored(topic string) map[string][]string {
 	return out
 }
 
-// want compares what is stored with so many copies of what was published: of each
-// copy from which message on, one after the other.
-func (w *world) want(topic string, from ...int) {
+// want compares what is stored of a topic with messages, in order of each key.
+func (w *world) want(topic string, bodies ...string) {
 	w.t.Helper()
-	got := w.stored(topic)
-	want := map[string][]string{}
-	for _, first := range from {
-		for _, body := range w.published[topic][first:] {
-			key, _, _ := strings.Cut(body, "=")
-			want[key] = append(want[key], body)
-		}
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if got, want := w.stored(topic), byKey(bodies); fmt.Sprint(got) != fmt.Sprint(want) {
 		w.t.Errorf("%s:\nstored %v\nwant   %v", topic, got, want)
 	}
+}
+
+// wantLast is want of what was stored last.
+func (w *world) wantLast(topic string, bodies ...string) {
+	w.t.Helper()
+	got, want := w.stored(topic), byKey(bodies)
+	for key, all := range got {
+		if n := len(want[key]); len(all) >= n && fmt.Sprint(all[len(all)-n:]) == fmt.Sprint(want[key]) {
+			continue
+		}
+		w.t.Errorf("%s: stored %v\nwant at the end %v", topic, all, want[key])
+	}
+	if len(got) != len(want) {
+		w.t.Errorf("%s: stored %d keys, want %d", topic, len(got), len(want))
+	}
+}
+
+func byKey(bodies []string) map[string][]string {
+	out := map[string][]string{}
+	for _, body := range bodies {
+		key, _, _ := strings.Cut(body, "=")
+		out[key] = append(out[key], body)
+	}
+	return out
+}
+
+// twice are the messages up to a place, and then those from a place on.
+func (w *world) twice(topic string, upTo, from int) []string {
+	all := w.published[topic]
+	return slices.Concat(all[:upTo], all[from:])
 }
 
 // upkeep is for mapping orders. told hears of each step; it may be nil.
