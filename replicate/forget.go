@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -225,12 +226,18 @@ func (u *Upkeep) mark(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// write appends an entry under the genesis' key.
+// write appends an entry under the genesis' key, under the name of whoever writes one.
 func (u *Upkeep) write(ctx context.Context, client *pulsar.Client, topic string, value []byte) error {
-	w, err := openWriter(ctx, client, topic, "")
+	key := u.env.genesis().Key()
+	w, err := openWriter(ctx, client, topic, hashed([]byte(key)))
+	if errors.Is(err, pulsar.ErrProducerBusy) {
+		return refusal{fmt.Sprintf("an instance that starts writes its genesis to %s: %s", topic, remedy)}
+	}
 	if err == nil {
 		defer w.close()
-		err = w.append(ctx, u.env.genesis().Key(), value)
+		if _, err = w.barrier(ctx); err == nil {
+			err = w.append(ctx, key, value)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write to %s: %w", topic, err)

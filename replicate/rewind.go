@@ -143,8 +143,8 @@ func (u *Upkeep) rewindable(s *scene, o RewindOptions) error {
 	switch {
 	case s.atTarget == nil:
 		return refusal{"the mapping has never run: there is nothing to rewind"}
-	case s.atTarget.Forgetting || s.atSource != nil && s.atSource.Forgetting:
-		return refusal{fmt.Sprintf("`geobridge forget %s` was begun and has not come to its end: run it again", u.env.Mapping)}
+	case s.atTarget.forgetting() || s.atSource.forgetting():
+		return refusal{whyForgetting(u.env.Mapping)}
 	case s.layout == nil:
 		return refusal{fmt.Sprintf("source topic %s does not exist on cluster %s", u.env.Source.Topic, u.env.Source.Key)}
 	case !s.subscription.There:

@@ -161,14 +161,11 @@ func (u *Upkeep) hold(ctx context.Context, s *scene) (err error) {
 // genesis tells whose the names are.
 func (u *Upkeep) ours(s *scene) error {
 	mine := u.env.genesis()
-	for _, g := range []*Genesis{s.atSource, s.atTarget} {
-		if g != nil && !g.Agrees(mine) {
-			return refusal{fmt.Sprintf("subscription %s belongs to mapping %q, which copies %v to %v, and this mapping copies %v to %v",
-				mine.Subscription, g.Mapping, g.Source, g.Target, mine.Source, mine.Target)}
-		}
+	if err := disagree(mine, s.atSource, s.atTarget); err != nil {
+		return err
 	}
 	begun := s.atSource != nil || s.subscription.There || s.guard.There
-	if s.atTarget == nil && begun && (s.atSource == nil || !s.atSource.Forgetting) {
+	if s.atTarget == nil && begun && !s.atSource.forgetting() {
 		return refusal{fmt.Sprintf("the record of how this mapping began is missing on %s (%s), so nothing tells whether subscription %s is this mapping's: if it is, start the mapping, say `geobridge resume %s --accept-gap`, stop it, and say this again",
 			u.env.CheckpointTopic, u.env.Target.Key, mine.Subscription, mine.Mapping)}
 	}

@@ -126,7 +126,7 @@ func TestForgetAttached(t *testing.T) {
 		w.copied(orders)
 		for _, yes := range []bool{false, true} {
 			f, err := w.tryForget(yes, nil)
-			if !replicate.Refused(err) || !strings.Contains(err.Error(), "i (segment 0) to geobridge.g.west.orders on east") || !strings.Contains(err.Error(), "stop every instance") {
+			if !replicate.Refused(err) || !strings.Contains(err.Error(), "i (segments 0, 1) to geobridge.g.west.orders on east") || !strings.Contains(err.Error(), "stop every instance") {
 				t.Error(err)
 			}
 			if f == nil || f.Done || len(f.Attached) == 0 {

@@ -259,7 +259,7 @@ func TestRewindRefused(t *testing.T) {
 		r := w.run()
 		w.publish(orders, 20)
 		w.copied(orders)
-		refused("i (segment 0) to geobridge.g.west.orders on east")
+		refused("i (segments 0, 1) to geobridge.g.west.orders on east")
 		r.stop()
 		w.must(w.sides["east"].DeleteSubscription(orders, "geobridge.g.west.orders"))
 		refused("subscription geobridge.g.west.orders is gone from east")

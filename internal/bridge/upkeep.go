@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/geobridge/geobridge/config"
 	"github.com/geobridge/geobridge/internal/admin"
@@ -81,6 +83,7 @@ func (a adminAdapter) Holding(ctx context.Context, topic, subscription string) (
 		return h, err
 	}
 	h = replicate.Holding{There: true, Recorded: sub.Type == admin.TypeStream, Segments: len(sub.Segments), Backlog: sub.Backlog, Backlogs: map[uint64]int64{}}
+	at := map[string][]string{} // segments by consumer
 	for _, id := range slices.Sorted(maps.Keys(sub.Segments)) {
 		h.Backlogs[id] = sub.Segments[id].Backlog
 		if sub.Segments[id].Consumers == 0 {
@@ -91,16 +94,22 @@ func (a adminAdapter) Holding(ctx context.Context, topic, subscription string) (
 			return h, err
 		}
 		names := stats.Subscriptions[subscription].Consumers
-		for _, c := range names {
-			h.Attached = append(h.Attached, fmt.Sprintf("%s (segment %d)", c.Name, id))
-		}
 		if len(names) == 0 { // gone since, or not told
-			h.Attached = append(h.Attached, fmt.Sprintf("a consumer (segment %d)", id))
+			names = []admin.SegmentConsumer{{Name: "a consumer"}}
 		}
+		for _, c := range names {
+			at[c.Name] = append(at[c.Name], strconv.FormatUint(id, 10))
+		}
+	}
+	for name, segments := range at {
+		h.Attached = append(h.Attached, fmt.Sprintf("%s (segments %s)", name, strings.Join(segments, ", ")))
 	}
 	for _, c := range sub.Registered {
-		h.Attached = append(h.Attached, c.Name+" (registered)")
+		if len(at[c.Name]) == 0 {
+			h.Attached = append(h.Attached, c.Name)
+		}
 	}
+	slices.Sort(h.Attached)
 	return h, nil
 }
 

@@ -49,7 +49,7 @@ type world struct {
 	parts sync.WaitGroup
 	// options is more of the configuration of mapping orders.
 	options   string
-	trims     bool // the source keeps nothing that is acknowledged
+	trims     bool                // the source keeps nothing that is acknowledged
 	published map[string][]string // bodies by topic
 	producers map[string]*sender
 	clients   map[string]*pulsar.Client
