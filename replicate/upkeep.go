@@ -119,16 +119,16 @@ func (u *Upkeep) look(ctx context.Context) (s scene, err error) {
 		return s, err
 	}
 	if s.parking {
-		if s.atSource, err = findGenesis(ctx, env.Source.Client, env.ParkingTopic, key); err != nil {
-			return s, fmt.Errorf("genesis on %s: %w", env.ParkingTopic, err)
+		if s.atSource, err = u.genesis(ctx, env.Source.Client, env.ParkingTopic, key); err != nil {
+			return s, err
 		}
 	}
 	if s.checkpoint, err = u.target.Exists(ctx, env.CheckpointTopic); err != nil || !s.checkpoint {
 		return s, err
 	}
 	env.Records.Open()
-	if s.atTarget, err = findGenesis(ctx, env.Target.Client, env.CheckpointTopic, key); err != nil {
-		return s, fmt.Errorf("genesis on %s: %w", env.CheckpointTopic, err)
+	if s.atTarget, err = u.genesis(ctx, env.Target.Client, env.CheckpointTopic, key); err != nil {
+		return s, err
 	}
 	s.records = map[string]Record{}
 	reading, cancel := context.WithTimeout(ctx, readingTimeout(env))
@@ -138,6 +138,19 @@ func (u *Upkeep) look(ctx context.Context) (s scene, err error) {
 			s.records[lane] = rec
 		}
 	})
+}
+
+// genesis reads a topic that exists. A reading that starved has nudged the topic: the
+// next one comes to the end.
+func (u *Upkeep) genesis(ctx context.Context, client *pulsar.Client, topic, key string) (*Genesis, error) {
+	g, err := findGenesis(ctx, client, topic, key)
+	if errors.Is(err, errStarved) {
+		g, err = findGenesis(ctx, client, topic, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("genesis on %s: %w", topic, err)
+	}
+	return g, nil
 }
 
 // readingTimeout bounds the reading of the checkpoint topic, whose reader is

@@ -49,6 +49,7 @@ type world struct {
 	parts sync.WaitGroup
 	// options is more of the configuration of mapping orders.
 	options   string
+	board     *status.Board       // of who ran last
 	trims     bool                // the source keeps nothing that is acknowledged
 	published map[string][]string // bodies by topic
 	producers map[string]*sender
@@ -141,6 +142,7 @@ func (w *world) run() *running {
 	w.must(err)
 	board, err := NewBoard(cfg, pair, "test")
 	w.must(err)
+	w.board = board
 	l := &line{w: w}
 	b, err := New(cfg, Options{Pair: pair, Board: board, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Dial: l.dial})
 	w.must(err)
@@ -227,7 +229,9 @@ func (w *world) copied(topic string) {
 			left += n
 		}
 		return left == 0
-	}, func() string { return fmt.Sprintf("%d entries of %s are not copied", left, topic) })
+	}, func() string {
+		return fmt.Sprintf("%d entries of %s are not copied: %+v", left, topic, w.board.Report().Mappings)
+	})
 }
 
 func (w *world) segments(side, topic string) []*reroute.Segment {
