@@ -59,7 +59,8 @@ func (m *Machine) recordStored() {
 		m.flush(t)
 	}
 	m.parkingStored()
-	if m.rewrite {
+	m.proven()
+	if m.rewrite && !m.writing {
 		m.write()
 	}
 }

@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/geobridge/geobridge/reroute"
 )
@@ -41,6 +42,55 @@ func remade(l *reroute.Layout, id TargetID) bool {
 		}
 	}
 	return false
+}
+
+// proof is what a receipt of the record, or of a later one, allows: this holder was
+// not deposed before.
+type proof struct {
+	by   uint64
+	then func()
+}
+
+// prove writes the record, and acts when its receipt comes. A holder that was deposed
+// and does not know it finds the log trimmed, or the segment pruned, because its
+// successor has moved on: that is no loss, and no alarm.
+func (m *Machine) prove(then func()) {
+	m.proofs = append(m.proofs, proof{m.writeNow(), then})
+}
+
+// proven acts on what the record's receipt has proven.
+func (m *Machine) proven() {
+	done := m.proofs
+	i := slices.IndexFunc(done, func(p proof) bool { return p.by > m.version })
+	if i < 0 {
+		i = len(done)
+	}
+	m.proofs = slices.Clone(done[i:])
+	for _, p := range done[:i] {
+		if m.state == Recovering || m.state == Running || m.state == Draining {
+			p.then()
+		}
+	}
+}
+
+// suspect is for a target whose evidence seems to be gone: that is so if the lane is
+// not deposed. What to do then is asked of the same state of the target only.
+func (m *Machine) suspect(t *target, why string, goOn func()) {
+	if t.suspected {
+		return
+	}
+	t.suspected = true
+	state, gen := t.state, t.gen
+	m.prove(func() {
+		if m.targets[t.id] != t || !t.suspected || t.state != state || t.gen != gen {
+			return
+		}
+		if t.suspected = false; m.lose(t.id, why) {
+			goOn()
+		} else {
+			m.give(t)
+		}
+	})
 }
 
 // lose decides what a lane does whose evidence is gone: on_lost_evidence. It

@@ -66,19 +66,19 @@ func (r *rig) holds(want string) *rig {
 // holds with nothing sent, or sends what is in doubt again.
 func TestTrimmedAtOpening(t *testing.T) {
 	floor := Floor{TargetID: at(2), Pos: placed(9)}
-	r := newRig(t, nil).recovering(unclean(floor)).claimed(2, 1, 20).trimmed(2, 1)
-	r.want("evidence lost 2", "record epoch 2 frontier -1 2@20").stored().state(Running)
+	r := newRig(t, nil).recovering(unclean(floor)).claimed(2, 1, 20).trimmed(2, 1).want("record epoch 2 frontier -1 2@9")
+	r.stored().want("evidence lost 2", "record epoch 2 frontier -1 2@20").stored().state(Running)
 
-	r = newRig(t, stops).recovering(unclean(floor)).claimed(2, 1, 20).trimmed(2, 1)
-	r.want("evidence lost 2").state(Recovering).holds("target segment 2: its log was trimmed")
+	r = newRig(t, stops).recovering(unclean(floor)).claimed(2, 1, 20).trimmed(2, 1).want("record epoch 2 frontier -1 2@9")
+	r.stored().want("evidence lost 2").state(Recovering).holds("target segment 2: its log was trimmed")
 	r.layout(splitOne(t)).on(evTick).want().state(Recovering)
 	// It leaves at once, and the record is as unclean as before.
 	r.on(evStop).want("record epoch 2 frontier -1 2@9").stored().state(Closed)
 
 	// What an operator accepts is what the opening finds, and no more.
 	r = newRig(t, func(cfg *MachineConfig) { cfg.StopEvidence, cfg.Accept = true, true }).recovering(unclean(floor))
-	r.claimed(2, 1, 20).trimmed(2, 1).want("evidence lost 2", "record epoch 2 frontier -1 2@20").stored().state(Running)
-	r.give(0, leftKey()).want("send 2 gen 1 seq 1: 0[*]").doubt(2, 1).claimed(2, 2, 30).trimmed(2, 2)
+	r.claimed(2, 1, 20).trimmed(2, 1).stored().want("evidence lost 2", "record epoch 2 frontier -1 2@20").stored().state(Running)
+	r.give(0, leftKey()).want("send 2 gen 1 seq 1: 0[*]").doubt(2, 1).claimed(2, 2, 30).trimmed(2, 2).stored()
 	r.want("evidence lost 2").holds("target segment 2: its log was trimmed")
 }
 
@@ -107,18 +107,20 @@ func TestRecordKnowsMore(t *testing.T) {
 
 // Sends in doubt, and the log trimmed or the segment pruned before it was read.
 func TestEvidenceLostInDoubt(t *testing.T) {
-	r := newRig(t, stops).openOne().doubt(1, 1).claimed(1, 2, 9).trimmed(1, 2).want("evidence lost 1").holds("target segment 1: its log was trimmed")
+	r := newRig(t, stops).openOne().doubt(1, 1).claimed(1, 2, 9).trimmed(1, 2).stored().want("evidence lost 1").holds("target segment 1: its log was trimmed")
 	r.give(1, leftKey()).want().on(evStop).want("drop 1", "record epoch 1 frontier -1 1@5").stored().state(Closed)
 
 	r = newRig(t, nil).openOne().doubt(1, 1).claimed(1, 2, 9).trimmed(1, 2)
-	r.want("evidence lost 1", "record epoch 1 frontier -1 1@9").stored().want("send 1 gen 2 seq 1: 0[*]")
+	r.stored().want("evidence lost 1", "record epoch 1 frontier -1 1@9").stored().want("send 1 gen 2 seq 1: 0[*]")
 
 	gone := func(edit func(*MachineConfig)) *rig {
 		r := newRig(t, edit).openOne().doubt(1, 1).layout(splitOne(t))
 		// One answer proves nothing, as long as the layout has it.
 		r.step(Event{Kind: evGone, Target: at(1), Gen: 2, Err: errLost}).want()
 		r.layout(merged(t))
-		return r.step(Event{Kind: evGone, Target: at(1), Gen: 2, Err: errLost})
+		r.step(Event{Kind: evGone, Target: at(1), Gen: 2, Err: errLost}).want("record epoch 1 frontier -1 1@5")
+		r.step(Event{Kind: evGone, Target: at(1), Gen: 2, Err: errLost}).want() // the driver goes on asking
+		return r.stored()
 	}
 	gone(stops).holds("target segment 1: it is gone")
 	gone(nil).want("evidence lost 1", "release 1", "release 1", "claim 4 gen 1", "rerouted 1")
@@ -126,4 +128,29 @@ func TestEvidenceLostInDoubt(t *testing.T) {
 	// Nothing in doubt: nothing lost.
 	r = newRig(t, stops).openOne().receipt(1, 1, 1, 6).doubt(1, 1)
 	r.step(Event{Kind: evGone, Target: at(1), Gen: 2, Err: errLost}).want().layout(splitOne(t)).want("release 1")
+}
+
+// A holder that was deposed meanwhile finds trimmed or pruned what its successor has
+// moved on from: no loss, no alarm, and nothing to hold for. Found by the model.
+func TestDeposedRaisesNoAlarm(t *testing.T) {
+	taken := Record{Epoch: 2, Frontier: Position{Ledger: 7, Entry: 5}}
+	r := newRig(t, stops).openOne().doubt(1, 1).claimed(1, 2, 9).trimmed(1, 2).want("record epoch 1 frontier -1 1@5")
+	r.fails(evCheckpointLost).want("claim checkpoint").checkpoint(&taken)
+	r.want("close deposed: deposed: another instance opened this lane")
+
+	r = newRig(t, stops).openOne().doubt(1, 1).layout(merged(t))
+	r.step(Event{Kind: evGone, Target: at(1), Gen: 2, Err: errLost}).want("record epoch 1 frontier -1 1@5")
+	r.fails(evCheckpointLost).checkpoint(&taken).want("close deposed: deposed: another instance opened this lane")
+
+	// It opened without a layout, and the first one that it sees is its successor's.
+	r = newRig(t, stops).on(evActive).on(evSubscribed).checkpoint(unclean(Floor{TargetID: at(0), Pos: placed(9)})).stored().want()
+	r.layout(splitOne(t)).want("record epoch 2 frontier -1 0@9").state(Recovering)
+	r.fails(evCheckpointLost).checkpoint(&Record{Epoch: 3}).want("close deposed: deposed: another instance opened this lane")
+}
+
+// What was never sent to a target needs no evidence, and no floor.
+func TestUnsentIsNotInDoubt(t *testing.T) {
+	r := newRig(t, nil).openOne().receipt(1, 1, 1, 6).layout(splitOne(t)).give(1, rightKey()).on(evTick).stored()
+	r.claimed(3, 1, 5).want("record epoch 1 frontier 0 3@5!").step(Event{Kind: evDoubt, Target: at(3), Gen: 1, Err: errLost}).want("claim 3 gen 2")
+	r.ended(3, 2).want("release 3").on(evInactive).stored().want("record epoch 1 frontier 0").stored().on(evAcked).want("close")
 }

@@ -51,11 +51,12 @@ type Machine struct {
 	claimGen   int    // of the present checkpoint producer
 	trouble    error  // why it is not
 	writing    bool
-	version    uint64 // of the last write
-	written    Record // the one on its way, or the last one stored
-	dirty      bool   // record differs from written
-	rewrite    bool   // write again as soon as the one on its way has its receipt
-	bytesSince int    // receipted since the last write
+	proofs     []proof // what waits for its receipt, in order
+	version    uint64  // of the last write
+	written    Record  // the one on its way, or the last one stored
+	dirty      bool    // record differs from written
+	rewrite    bool    // write again as soon as the one on its way has its receipt
+	bytesSince int     // receipted since the last write
 	acked      Position
 	acks       int // without answer
 	parking    parking
@@ -274,7 +275,7 @@ func (m *Machine) onOpened(ev Event) {
 	}
 	m.recordStored()
 	m.enter(Recovering)
-	m.recover()
+	m.recover(true)
 }
 
 func (m *Machine) onSealed(Event) { m.sealed = true }

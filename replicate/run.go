@@ -176,7 +176,7 @@ func (m *Machine) onLayout(ev Event) {
 	switch {
 	case m.state == Recovering && len(m.targets) == 0:
 		m.layout, m.pending = ev.Layout, nil
-		m.recover()
+		m.recover(false)
 		return
 	case m.layout == nil:
 		m.layout = ev.Layout
@@ -276,29 +276,32 @@ func (m *Machine) onTargetMissing(ev Event) {
 }
 
 // recover claims every target that the record lists and the layout still has,
-// sealed ones too where parts may be stored there that nobody knows of.
-func (m *Machine) recover() {
+// sealed ones too where parts may be stored there that nobody knows of. What seems
+// to be gone is believed once it is proven that nobody has deposed this holder.
+func (m *Machine) recover(proven bool) {
 	if m.layout == nil || m.hold != "" {
 		return
 	}
 	if m.behind = m.unknown(); m.behind != nil {
 		return
 	}
+	if !proven && slices.ContainsFunc(m.record.Floors, m.misses) {
+		m.prove(func() {
+			if m.state == Recovering && len(m.targets) == 0 {
+				m.recover(true)
+			}
+		})
+		return
+	}
 	for _, f := range slices.Clone(m.record.Floors) {
 		s := m.layout.Segment(f.Segment)
 		switch {
-		case s == nil || s.CreatedAtMs != f.CreatedAtMs:
-			gone := evidence{doubt: m.unsure, remade: remade(m.layout, f.TargetID)}
-			if s != nil && gone.doubt && gone.remade {
-				m.inherit(f, s)
-				continue
-			}
-			if gone.lost() && !m.lose(f.TargetID, whyPruned) {
-				return
-			}
-			m.record.dropFloor(f.TargetID)
+		case s != nil && m.unsure && s.CreatedAtMs != f.CreatedAtMs && remade(m.layout, f.TargetID):
+			m.inherit(f, s)
 			continue
-		case s.Sealed && !m.unsure:
+		case m.misses(f) && !m.lose(f.TargetID, whyPruned):
+			return
+		case s == nil || s.CreatedAtMs != f.CreatedAtMs || s.Sealed && !m.unsure:
 			m.record.dropFloor(f.TargetID)
 			continue
 		}
@@ -308,6 +311,13 @@ func (m *Machine) recover() {
 	}
 	m.recoverParked()
 	m.recovered()
+}
+
+// misses reports whether evidence is gone with a segment that the record lists.
+func (m *Machine) misses(f Floor) bool {
+	s := m.layout.Segment(f.Segment)
+	gone := evidence{doubt: m.unsure, there: s != nil && s.CreatedAtMs == f.CreatedAtMs, floor: f.Pos, remade: remade(m.layout, f.TargetID)}
+	return !gone.there && gone.lost()
 }
 
 // unknown returns a segment that the record lists and the layout has not heard of

@@ -38,6 +38,7 @@ type target struct {
 	terminated bool     // it takes no more entries
 	before     *Floor   // as the record lists it, from before its topic was made again
 	lost       bool     // the evidence of what is in doubt here is gone, and the lane holds
+	suspected  bool     // it seems so; the record's receipt will tell
 	low        Position // of the last part that the frontier has passed
 	declaredBy uint64   // the version of the record that declares or proves the claim
 }
@@ -63,7 +64,7 @@ func (m *Machine) target(seg *reroute.Segment) *target {
 // claim asks for the producer N(L) on the segment. Until it is ours nothing is
 // sent there; receipts of the generation before are welcome until then.
 func (m *Machine) claim(t *target) {
-	t.state = targetClaiming
+	t.state, t.suspected = targetClaiming, false
 	m.emit(Effect{Kind: efClaim, Target: t.id, Segment: t.segment, Gen: t.gen + 1})
 }
 
@@ -131,10 +132,15 @@ func (m *Machine) onScanned(ev Event) {
 	if f := m.record.floor(t.id); f != nil {
 		e.floor = f.Pos
 	}
-	if e.lost() && !m.lose(t.id, whyTrimmed) {
-		m.give(t)
+	if e.lost() {
+		m.suspect(t, whyTrimmed, func() { m.settled(t, ev) })
 		return
 	}
+	m.settled(t, ev)
+}
+
+// settled: what is stored in a target is known.
+func (m *Machine) settled(t *target, ev Event) {
 	m.inherited(t, ev.Pos)
 	n := 0
 	for i := range ev.Found {
@@ -223,12 +229,15 @@ func (m *Machine) onGone(ev Event) {
 			m.onTargetTrouble(ev) // one answer proves nothing
 			return
 		}
-		if !m.lose(t.id, whyPruned) {
-			m.give(t)
-			return
-		}
+		m.suspect(t, whyPruned, func() { m.pruned(t, ev.Gen) })
+		return
 	}
-	t.gen, t.terminated, t.unsettled, t.sent = ev.Gen, true, false, 0
+	m.pruned(t, ev.Gen)
+}
+
+// pruned: a target is gone, as a newer layout says too.
+func (m *Machine) pruned(t *target, gen int) {
+	t.gen, t.terminated, t.unsettled, t.sent = gen, true, false, 0
 	if m.end(t); m.state == Draining && m.handover {
 		m.abandon(t)
 	}
@@ -325,9 +334,8 @@ func (t *target) see(p Position) {
 // abandon forgets what has no receipt: it may be stored, so the record is not
 // clean, and the floor stays where it is.
 func (m *Machine) abandon(t *target) {
-	if len(t.queue) > 0 {
-		m.abandoned, t.unsettled = true, true
-	}
+	m.abandoned = m.abandoned || len(t.queue) > 0
+	t.unsettled = t.unsettled || t.sent > 0
 	t.state, t.sent, t.queue = targetEnded, 0, nil
 }
 
