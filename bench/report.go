@@ -13,6 +13,7 @@ type result struct {
 	who     string
 	entries int64 // of the source
 	bytes   int64 // stored at the source
+	stored  int64 // bytes at the target
 	wall    time.Duration
 	cpu     time.Duration // from its first stored byte on
 	start   time.Duration // CPU time before
@@ -21,6 +22,7 @@ type result struct {
 func (r result) perSecond() float64   { return float64(r.entries) / r.wall.Seconds() }
 func (r result) mbPerSecond() float64 { return float64(r.bytes) / 1e6 / r.wall.Seconds() }
 func (r result) cpuPerGB() float64    { return r.cpu.Seconds() / (float64(r.bytes) / 1e9) }
+func (r result) grown() float64       { return float64(r.stored-r.bytes) / float64(r.entries) }
 func (r result) cpuPerEntry() float64 { return float64(r.cpu.Microseconds()) / float64(r.entries) }
 
 func (r result) String() string {
@@ -30,17 +32,17 @@ func (r result) String() string {
 
 // columns are what the table shows of a run.
 func columns() []func(result) float64 {
-	return []func(result) float64{result.perSecond, result.mbPerSecond, result.cpuPerGB, result.cpuPerEntry, func(r result) float64 { return r.start.Seconds() }}
+	return []func(result) float64{result.perSecond, result.mbPerSecond, result.cpuPerGB, result.cpuPerEntry, result.grown, func(r result) float64 { return r.start.Seconds() }}
 }
 
 // report prints all runs, the medians, and the medians of the pairs' ratios.
 func report(out io.Writer, ours, theirs []result) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "pair\tbridge\tentries/s\tMB/s\tCPU s/GB\tCPU µs/entry\tCPU s to start\t")
+	fmt.Fprintln(table, "pair\tbridge\tentries/s\tMB/s\tCPU s/GB\tCPU µs/entry\tbytes/entry more\tCPU s to start\t")
 	row := func(label, who string, of func(func(result) float64) float64) {
 		fmt.Fprintf(table, "%s\t%s\t", label, who)
 		for i, column := range columns() {
-			fmt.Fprintf(table, []string{"%.0f", "%.1f", "%.2f", "%.1f", "%.2f"}[i]+"\t", of(column))
+			fmt.Fprintf(table, []string{"%.0f", "%.1f", "%.2f", "%.1f", "%+.0f", "%.2f"}[i]+"\t", of(column))
 		}
 		fmt.Fprintln(table)
 	}

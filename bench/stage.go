@@ -210,6 +210,6 @@ func (s *stage) measure(ctx context.Context, r *result, p *rig.Process, b *backl
 		}
 		return err
 	})
-	r.wall = last.Sub(first)
+	r.wall, r.stored = last.Sub(first), stored
 	return err
 }
