@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/geobridge/geobridge/e2e/restadmin"
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
@@ -12,6 +14,7 @@ func guardScenarios() []Scenario {
 	return []Scenario{
 		{Name: "Guard", Facts: []string{"P27"}, Run: guard},
 		{Name: "MarkIsTold", Facts: []string{"P27"}, Run: markIsTold},
+		{Name: "SeekBack", Facts: []string{"9.4", "P16", "P27"}, Run: seekBack},
 		{Name: "BacklogQuota", Facts: []string{"P29"}, Run: backlogQuota},
 		{Name: "GuardKeepsSealed", Facts: []string{"P21", "P28"}, Run: guardKeepsSealed},
 	}
@@ -110,6 +113,44 @@ func markIsTold(t *T) {
 	ledger := int64(next[0].GetLedgerId())
 	want(w, 1, ledger, -1)
 	want(w, 2, ledger, -1)
+}
+
+// SEEK goes back on a sealed segment that is drained, too, and the entry that it names is
+// the first one not acknowledged. Who acknowledges where the subscription stands is not refused.
+func seekBack(t *T) {
+	topic := t.Scalable("t", 1)
+	segment := t.Segment(topic, 0)
+	t.Must(t.Rig.Subscribe(t.Context(), topic, "s"))
+	at := t.StoreAll(segment, 4)
+	w := t.At(segment)
+	w.Subscribe(segment, 1, "s", failover)
+	if r := w.Ack(1, at[3]); r.Error != nil {
+		t.Errorf("ack: %v", r)
+	}
+	t.Must(t.Rig.Split(t.Context(), topic, 0))
+	ledger := int64(at[0].GetLedgerId())
+	for i, step := range []struct {
+		to   *pulsarpb.MessageIdData
+		mark int64
+		left uint64
+	}{{at[2], 1, 2}, {position(unasked, unasked), -1, 4}, {at[0], -1, 4}} {
+		if answer := w.Ask(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_SEEK.Enum(), Seek: &pulsarpb.CommandSeek{
+			ConsumerId: proto.Uint64(1), RequestId: proto.Uint64(0), MessageId: step.to}}); answer.GetSuccess() == nil {
+			t.Errorf("step %d: %v", i, answer)
+		}
+		w.Expect(pulsarpb.BaseCommand_CLOSE_CONSUMER)
+		w.Subscribe(segment, 1, "s", failover)
+		r := w.Ack(1, position(unasked, unasked))
+		if want := fmt.Sprintf("Current mark-delete: %d:%d ", ledger, step.mark); !strings.Contains(r.GetMessage(), want) {
+			t.Errorf("step %d: %v, want %q", i, r, want)
+		}
+		if r := w.Ack(1, position(uint64(ledger), uint64(step.mark))); r.Error != nil {
+			t.Errorf("step %d: ack of the mark: %v", i, r)
+		}
+		if err := wantBacklog(w, 1, step.left); err != nil {
+			t.Errorf("step %d: %v", i, err)
+		}
+	}
 }
 
 // A sealed segment stays while a guard lags, if only by a marker behind the last message.
