@@ -143,6 +143,7 @@ func (u *Upkeep) look(ctx context.Context) (s scene, err error) {
 // genesis reads a topic that exists. A reading that starved has nudged the topic: the
 // next one comes to the end.
 func (u *Upkeep) genesis(ctx context.Context, client *pulsar.Client, topic, key string) (*Genesis, error) {
+	u.tell("reading %s", topic)
 	g, err := findGenesis(ctx, client, topic, key)
 	if errors.Is(err, errStarved) {
 		g, err = findGenesis(ctx, client, topic, key)
