@@ -26,7 +26,8 @@ func TestCopyIsEqual(t *testing.T) {
 				w.copied("east", w.segments("east"))
 				stop()
 				r := w.verify(Options{})
-				if r.Result != Equal || r.Source.Compared < 1990 || r.Source.Compared != r.Target.Compared || r.Faults.Total() > 0 {
+				// One pass: no change of a layout makes the order of keys doubtful.
+				if r.Result != Equal || r.Passes != 1 || r.Source.Compared < 1990 || r.Source.Compared != r.Target.Compared || r.Faults.Total() > 0 {
 					t.Error(describe(r))
 				}
 				if r := w.verify(Options{Untrimmed: true}); r.Result != Equal || r.Source.Compared != 2000 {
