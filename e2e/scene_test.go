@@ -337,10 +337,16 @@ func (s *scene) settle(c *witness.Consumption, limit time.Duration, rule order.R
 // drained waits until a subscription has no backlog.
 func (s *scene) drained(e end, subscription string) {
 	s.Helper()
+	s.atMost(e, subscription, 0)
+}
+
+// atMost waits until the backlog of a subscription is at most so much.
+func (s *scene) atMost(e end, subscription string, most int64) {
+	s.Helper()
 	what := fmt.Sprintf("emptying the backlog of %s on %s at %s", subscription, e.name, e.at.name)
 	err := rig.Poll(s.within(time.Minute, what), 100*time.Millisecond, func() error {
 		backlog, err := e.at.admin.Backlog(s.ctx, e.name, subscription)
-		if err == nil && backlog != 0 {
+		if err == nil && backlog > most {
 			err = fmt.Errorf("backlog %d", backlog)
 		}
 		return err

@@ -134,11 +134,12 @@ func (g *stage) inDoubt(patience time.Duration, daemons ...*daemon.Daemon) (h he
 }
 
 // pause lets time pass that is part of a scenario.
-func (g *stage) pause(d time.Duration) {
+func (s *scene) pause(d time.Duration) {
+	s.Helper()
 	select {
 	case <-time.After(d):
-	case <-g.ctx.Done():
-		g.Fatal(context.Cause(g.ctx))
+	case <-s.ctx.Done():
+		s.Fatal(context.Cause(s.ctx))
 	}
 }
 

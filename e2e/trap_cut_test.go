@@ -136,7 +136,12 @@ func TestTrapStopWhileTargetIsMute(t *testing.T) {
 	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 50, Rate: 500}, reader)
 	s.must(reader.WaitDistinct(s.within(time.Minute, "the first copies"), 500))
 	cut.Stall()
-	<-time.After(2 * time.Second) // sends gather without receipts
+	s.must(rig.Poll(s.within(20*time.Second, "sends without receipts"), 20*time.Millisecond, func() error {
+		if m, err := d.Metrics(s.ctx); err != nil || m.Sum("unreceipted_sends") == 0 {
+			return errIdle
+		}
+		return nil
+	}))
 	if status, body, err := d.Get(s.ctx, "/healthz"); err != nil || status != 200 {
 		t.Errorf("/healthz with a mute target: %d %s, %v", status, body, err)
 	}

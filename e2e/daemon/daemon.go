@@ -112,6 +112,19 @@ func (d *Daemon) Log() string {
 	return string(text)
 }
 
+// Command runs another command of the binary, which asks this instance, and returns
+// what it prints.
+func (d *Daemon) Command(ctx context.Context, args ...string) (stdout string, err error) {
+	cmd := exec.CommandContext(ctx, d.binary, append(args, "--address", d.HTTP)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return string(out), err
+}
+
 // Get reads an endpoint; any HTTP status is an answer.
 func (d *Daemon) Get(ctx context.Context, path string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

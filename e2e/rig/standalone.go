@@ -41,7 +41,8 @@ func NewStandalone(box Toolbox, spawner *Spawner, name string, extra ...string) 
 }
 
 // brokerSettings are the settings that every broker of the rig shares: one
-// replica, loopback, small caches, no synchronous journal.
+// replica, loopback, small caches, no synchronous journal, and timers as short as they
+// may be set.
 func brokerSettings(cluster string, broker, admin int) []string {
 	return []string{
 		"clusterName=" + cluster,
@@ -52,6 +53,7 @@ func brokerSettings(cluster string, broker, admin int) []string {
 		"managedLedgerCacheSizeMB=128", "loadBalancerEnabled=false", "webSocketServiceEnabled=false",
 		"journalSyncData=false", "diskUsageThreshold=0.99",
 		"dbStorage_writeCacheMaxSizeMb=64", "dbStorage_readAheadCacheMaxSizeMb=32",
+		"messageExpiryCheckIntervalInMinutes=1", "backlogQuotaCheckIntervalInSeconds=10",
 	}
 }
 
