@@ -22,20 +22,24 @@ func TestScenario08BrokerKilled(t *testing.T) {
 	d := s.run(s.mapping("broken", s.east, s.west, "orders"))
 	const rate = 2_000
 	load := g.flow(rate)
-	doubtful, rounds := 0, byMode(s, 1, 10)
+	doubtful, found, rounds := 0, 0, byMode(s, 1, 10)
 	for range rounds {
 		for _, cluster := range []*rig.Standalone{s.suite.east, s.suite.west} {
 			g.copies(2*rate, "before the kill of "+cluster.Name)
 			if g.inDoubt(5*time.Second, d).unreceipted > 0 {
 				doubtful++
 			}
+			before := g.look(d).avoided
 			cluster.Kill()
 			s.must(cluster.Start(s.ctx))
 			g.copies(2*rate, "after the restart of "+cluster.Name)
+			if g.look(d).avoided > before {
+				found++
+			}
 		}
 	}
 	g.exactly(load, 2*time.Minute)
-	g.Logf("%d kills, %d with unreceipted sends; found stored %v", 2*rounds, doubtful, g.look(d).avoided)
+	g.Logf("%d kills, %d with unreceipted sends, %d recoveries found something stored, %v messages in all", 2*rounds, doubtful, found, g.look(d).avoided)
 	g.share("unreceipted sends", doubtful, 2*rounds, 2)
 	if !d.Process().Alive() {
 		t.Error("geobridge did not survive")

@@ -35,7 +35,7 @@ func (s *scene) killedUnderLoad(rounds int) *stage {
 	g.launch(d)
 	load := g.flow(1_500)
 	stop := g.changing(1900*time.Millisecond, true)
-	doubtful, found, split, unloaded := 0, 0, 0, 0
+	doubtful, found, changed, split, unloaded := 0, 0, 0, 0, 0
 	for round := range rounds {
 		h := g.moment(d, random)
 		d.Kill()
@@ -45,11 +45,14 @@ func (s *scene) killedUnderLoad(rounds int) *stage {
 		if round > 0 && h.avoided > 0 {
 			found++
 		}
-		was := g.changesOf(g.west, "split", "merge", "rebucket")
+		changes, splits := g.changesOf(g.west, "split", "merge", "rebucket"), g.changesOf(g.west, "split")
 		if g.between(random) {
 			unloaded++
 		}
-		if g.changesOf(g.west, "split", "merge", "rebucket") > was {
+		if g.changesOf(g.west, "split", "merge", "rebucket") > changes {
+			changed++
+		}
+		if g.changesOf(g.west, "split") > splits {
 			split++
 		}
 		g.launch(d)
@@ -57,11 +60,14 @@ func (s *scene) killedUnderLoad(rounds int) *stage {
 	stop()
 	g.must(d.WaitReady(g.within(time.Minute, "getting ready")))
 	g.exactly(load, 2*time.Minute)
-	g.Logf("%d kills: %d with unreceipted sends, %d recoveries of %d found something stored, target changed in %d before the restart, unloaded in %d",
-		rounds, doubtful, found, rounds-1, split, unloaded)
+	g.Logf("%d kills: %d with unreceipted sends, %d recoveries of %d found something stored, target changed in %d before the restart, split in %d, unloaded in %d",
+		rounds, doubtful, found, rounds-1, changed, split, unloaded)
 	g.share("kills with unreceipted sends", doubtful, rounds, 2)
 	g.share("recoveries that found something", found, rounds-1, 5)
-	g.share("target changed between crash and restart", split, rounds, 20)
+	g.share("target changed between crash and restart", changed, rounds, 20)
+	if s.suite.full {
+		g.share("target split between crash and restart", split, rounds, 50)
+	}
 	g.share("unloaded between crash and restart", unloaded, rounds, 20)
 	return g
 }

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -131,29 +132,57 @@ func TestScenario14AllKilledButTheTarget(t *testing.T) {
 // fault is one point of the path of sends, receipts, entries and acknowledgements
 // at which the connections end.
 type fault struct {
-	name string
-	at   *rig.Cut
-	ways []rig.Way // what is held up before the end
-	fuse bool      // ends in the middle of a frame of that way
+	name  string
+	at    *rig.Cut
+	ways  []rig.Way // what is held up before the end
+	reset bool      // how they end
+	fuse  int       // in the middle of a frame of that way, within so many bytes
+	again bool      // once more at once, while the lanes recover
+}
+
+// faults are 20 points: each way held up and ended by a reset, by an orderly end, or
+// twice in a row, and the middle of a frame.
+func faults(east, west *rig.Cut) (all []fault) {
+	up, down, both := []rig.Way{rig.Up}, []rig.Way{rig.Down}, []rig.Way{rig.Up, rig.Down}
+	for _, p := range []fault{
+		{name: "sends", at: west, ways: up, fuse: 20_000}, {name: "receipts", at: west, ways: down, fuse: 5_000},
+		{name: "both of the target", at: west, ways: both},
+		{name: "acknowledgements", at: east, ways: up, fuse: 500}, {name: "entries", at: east, ways: down, fuse: 20_000},
+		{name: "both of the source", at: east, ways: both},
+	} {
+		held, reset, third := p, p, p
+		held.name, held.fuse = p.name+" held up", 0
+		reset.name, reset.fuse, reset.reset = held.name+", reset", 0, true
+		if third.name = "in the middle of " + p.name; p.fuse == 0 {
+			third.name, third.again = held.name+", twice", true
+		}
+		all = append(all, held, reset, third)
+	}
+	for _, p := range []fault{{name: "sends", at: west, ways: up}, {name: "receipts", at: west, ways: down}} {
+		p.name, p.again, p.reset = p.name+" held up, reset, twice", true, true
+		all = append(all, p)
+	}
+	return all
 }
 
 // Connections end at each point of the path: with the sends held up or their
-// receipts, the entries or their acknowledgements, and in the middle of frames. All
-// that is repeated with broker deduplication on.
+// receipts, the entries or their acknowledgements, and in the middle of frames. Half
+// of that is repeated with broker deduplication on.
 func TestScenario14CutPath(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		s := newScene(t, 20*time.Minute)
-		s.cutPath(byMode(s, 1, 3))
+		s.cutPath(byMode(s, 1, 3), 1)
 	})
 	t.Run("deduplicated", func(t *testing.T) {
 		s := newScene(t, 10*time.Minute)
 		s.deduplicate()
-		s.cutPath(1).deduplicated()
+		s.cutPath(1, byMode(s, 2, 1)).deduplicated()
 	})
 }
 
-// cutPath ends the connections at each point of the path so many times.
-func (s *scene) cutPath(rounds int) *stage {
+// cutPath ends the connections at each point of the path, or each second one, so
+// many times.
+func (s *scene) cutPath(rounds, step int) *stage {
 	s.Helper()
 	g := s.newStage(2, 3)
 	random := g.random(1)
@@ -161,35 +190,16 @@ func (s *scene) cutPath(rounds int) *stage {
 	s.start(d)
 	load := g.flow(1_500)
 	stop := g.changing(2700*time.Millisecond, true)
-	up, down := []rig.Way{rig.Up}, []rig.Way{rig.Down}
-	points := []fault{
-		{"sends held up", west, up, false}, {"receipts held up", west, down, false}, {"both held up", west, []rig.Way{rig.Up, rig.Down}, false},
-		{"in a send", west, up, true}, {"in a receipt", west, down, true},
-		{"acknowledgements held up", east, up, false}, {"entries held up", east, down, false},
-		{"in an acknowledgement", east, up, true}, {"in an entry", east, down, true},
-	}
-	doubtful, found := 0, 0
+	all, doubtful, found := 0, 0, 0
 	for round := range rounds {
-		for _, p := range points {
+		for i, p := range faults(east, west) {
+			if i%step != 0 {
+				continue
+			}
+			all++
 			before := g.look(d).avoided
 			g.copies(1_000, "before "+p.name)
-			var doubt bool
-			if p.fuse {
-				doubt = g.inDoubt(2*time.Second, d).unreceipted > 0
-				p.at.SeverAfter(p.ways[0], 1+random.IntN(20_000))
-				g.must(rig.Poll(g.within(time.Minute, "the end "+p.name), 5*time.Millisecond, func() error {
-					if p.at.Lit() {
-						return errIdle
-					}
-					return nil
-				}))
-			} else {
-				p.at.Stall(p.ways...)
-				doubt = g.inDoubt(time.Second, d).unreceipted > 0
-				g.pause(below(random, 500*time.Millisecond))
-				p.at.Sever(random.IntN(2) == 0)
-				p.at.Heal()
-			}
+			doubt := g.strike(p, d, random)
 			g.copies(1_000, "after "+p.name)
 			h := g.look(d)
 			if doubt {
@@ -203,10 +213,35 @@ func (s *scene) cutPath(rounds int) *stage {
 	}
 	stop()
 	g.exactly(load, 2*time.Minute)
-	all := len(points) * rounds
 	g.Logf("%d cuts, %d with sends in doubt, %d recoveries found something stored", all, doubtful, found)
 	g.share("sends in doubt", doubtful, all, 2)
 	g.share("recoveries that found something", found, all, 5)
 	g.healthy(d)
 	return g
+}
+
+// strike ends the connections at one point, and reports whether sends had no receipt.
+func (g *stage) strike(p fault, d *daemon.Daemon, random *rand.Rand) (doubt bool) {
+	g.Helper()
+	if p.fuse > 0 {
+		doubt = g.inDoubt(2*time.Second, d).unreceipted > 0
+		p.at.SeverAfter(p.ways[0], 1+random.IntN(p.fuse))
+		g.must(rig.Poll(g.within(time.Minute, "the end "+p.name), 5*time.Millisecond, func() error {
+			if p.at.Lit() {
+				return errIdle
+			}
+			return nil
+		}))
+		return doubt
+	}
+	p.at.Stall(p.ways...)
+	doubt = g.inDoubt(time.Second, d).unreceipted > 0
+	g.pause(below(random, 500*time.Millisecond))
+	p.at.Sever(p.reset)
+	p.at.Heal()
+	if p.again {
+		g.pause(below(random, 1500*time.Millisecond)) // claims, scans, and the first sends
+		p.at.Sever(p.reset)
+	}
+	return doubt
 }
