@@ -3,9 +3,10 @@
 // The scenarios are Go tests behind the build tag "e2e". They start clusters
 // on loopback (package rig), run the binary as a user runs it (package
 // daemon), and let an independent program written on Pulsar's own Java V5
-// client produce, consume and dump what is stored (package witness). Nothing
-// here imports any other part of geobridge: the binary, its configuration
-// file, its endpoints and its metrics are all that a scenario sees.
+// client produce, consume and dump what is stored (package witness). A scenario
+// sees the binary, its configuration file, its endpoints and its metrics, and no
+// other part of geobridge; only traps that forge entries write them to the wire
+// with its client. Broker deduplication is off but in the subtests "deduplicated".
 //
 //	make e2e                                            every scenario once
 //	GEOBRIDGE_E2E_FULL=1 go test -tags e2e ./e2e        the long versions
