@@ -196,7 +196,7 @@ func (s *scene) resume(d *daemon.Daemon, mapping string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, 40*time.Second)
 	defer cancel()
-	out, err := d.Command(ctx, "resume", mapping, "--accept-gap")
+	out, err := d.Ask(ctx, "resume", mapping, "--accept-gap")
 	if err != nil || out != mapping+" goes on\n" {
 		s.Fatalf("geobridge resume: %q, %v", out, err)
 	}

@@ -112,15 +112,15 @@ func (d *Daemon) Log() string {
 	return string(text)
 }
 
-// Command runs another command of the binary, which asks this instance, and returns
-// what it prints.
-func (d *Daemon) Command(ctx context.Context, args ...string) (stdout string, err error) {
+// Ask runs a command of the binary that asks this instance, and returns what it writes
+// to stdout.
+func (d *Daemon) Ask(ctx context.Context, args ...string) (stdout string, err error) {
 	cmd := exec.CommandContext(ctx, d.binary, append(args, "--address", d.HTTP)...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
 	out, err := cmd.Output()
 	if err != nil {
-		err = fmt.Errorf("%w: %s", err, stderr.String())
+		err = fmt.Errorf("%w: %s", err, complaints.String())
 	}
 	return string(out), err
 }
