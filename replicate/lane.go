@@ -53,6 +53,17 @@ func (e *Env) laneID(segment uint64, createdAtMs int64) LaneID {
 	}
 }
 
+// mayOpen asks the records once more whether the parents are finished, as they are
+// when the lane holds its name: a rewind that was under way has ended by then.
+func (l *Lane) mayOpen() bool {
+	layout := l.env.Source.Layout.Snapshot().Layout
+	if layout == nil {
+		return true
+	}
+	now := layout.Segment(l.segment.ID)
+	return now == nil || targetID(now) != l.id.source() || l.env.parentsDone(layout, now)
+}
+
 // healthyAfter: a session that lived this long starts the waits anew.
 const healthyAfter = 10 * time.Second
 

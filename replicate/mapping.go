@@ -272,7 +272,7 @@ func (m *Mapping) reconcile(ctx, hard context.Context, group *errgroup.Group) {
 		if s.Sealed && !isClosed(r.lane.sealed) {
 			close(r.lane.sealed)
 		}
-		if !isClosed(r.lane.parentsDone) && m.parentsDone(snap.Layout, s) {
+		if !isClosed(r.lane.parentsDone) && m.env.parentsDone(snap.Layout, s) {
 			close(r.lane.parentsDone)
 		}
 	}
@@ -315,13 +315,13 @@ func (m *Mapping) start(ctx, hard context.Context, s *reroute.Segment, group *er
 
 // parentsDone: each parent was read to its end and all of it is complete, by
 // whichever instance, or it is gone from the layout.
-func (m *Mapping) parentsDone(l *reroute.Layout, s *reroute.Segment) bool {
+func (e *Env) parentsDone(l *reroute.Layout, s *reroute.Segment) bool {
 	for _, id := range s.Parents {
 		parent := l.Segment(id)
 		if parent == nil {
 			continue
 		}
-		rec, ok := m.env.Records.Record(m.env.laneID(parent.ID, parent.CreatedAtMs).Name())
+		rec, ok := e.Records.Record(e.laneID(parent.ID, parent.CreatedAtMs).Name())
 		if !ok || !rec.Finished {
 			return false
 		}
