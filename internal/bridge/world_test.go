@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,9 +50,10 @@ type world struct {
 	parts sync.WaitGroup
 	// options is more of the configuration of mapping orders.
 	options   string
-	board     *status.Board       // of who ran last
-	trims     bool                // the source keeps nothing that is acknowledged
-	published map[string][]string // bodies by topic
+	board     *status.Board         // of who ran last
+	crash     atomic.Pointer[crash] // nil: none
+	trims     bool                  // the source keeps nothing that is acknowledged
+	published map[string][]string   // bodies by topic
 	producers map[string]*sender
 	clients   map[string]*pulsar.Client
 }
@@ -83,12 +85,12 @@ const (
 )
 
 func (w *world) serve(name string) {
-	c := pulsartest.New(pulsartest.Options{Cluster: name, Brokers: []string{name + ":6650"}, FailoverDelay: -1, Retention: name == "west" || !w.trims, NoAutoScale: true})
+	c := pulsartest.New(pulsartest.Options{Cluster: name, Brokers: []string{name + ":6650"}, FailoverDelay: -1, Retention: name == "west" || !w.trims, NoAutoScale: true, Hook: w.judge})
 	w.sides[name] = c
 	broker := w.net.Listen(name + ":6650")
 	w.parts.Go(func() { _ = c.Brokers()[0].Serve(broker) }) // until close
 	rest := w.net.Listen(name + ":8080")
-	server := &http.Server{Handler: c.Admin()}
+	server := &http.Server{Handler: w.crashing(c.Admin())}
 	w.parts.Go(func() { _ = server.Serve(rest) })
 	w.rest = append(w.rest, server)
 	client, err := pulsar.New(pulsar.Options{Cluster: name, ServiceURL: "pulsar://" + name + ":6650", Dial: w.net.Dial})
@@ -352,7 +354,11 @@ func (w *world) twice(topic string, upTo, from int) []string {
 func (w *world) upkeep(told func(string)) (u *replicate.Upkeep, end func()) {
 	w.t.Helper()
 	cfg := w.config()
-	u, end, err := NewUpkeep(cfg, cfg.Mappings[0], w.upkeepOptions(told))
+	o := w.upkeepOptions(told)
+	if x := w.crash.Load(); x != nil {
+		o.Dial = x.line.dial
+	}
+	u, end, err := NewUpkeep(cfg, cfg.Mappings[0], o)
 	w.must(err)
 	return u, end
 }
