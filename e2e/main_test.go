@@ -116,10 +116,11 @@ func (s *suite) pair(ctx context.Context) (east, west *rig.Standalone, err error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.east == nil {
-		if s.east, err = rig.NewStandalone(s.box, s.spawner, "east"); err != nil {
+		timers := []string{"messageExpiryCheckIntervalInMinutes=1", "backlogQuotaCheckIntervalInSeconds=10"} // 5 and 60
+		if s.east, err = rig.NewStandalone(s.box, s.spawner, "east", timers...); err != nil {
 			return nil, nil, err
 		}
-		if s.west, err = rig.NewStandalone(s.box, s.spawner, "west"); err != nil {
+		if s.west, err = rig.NewStandalone(s.box, s.spawner, "west", timers...); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -62,6 +62,11 @@ func (s *scene) killedUnderLoad(rounds int) *stage {
 	g.exactly(load, 2*time.Minute)
 	g.Logf("%d kills: %d with unreceipted sends, %d recoveries of %d found something stored, target changed in %d before the restart, split in %d, unloaded in %d",
 		rounds, doubtful, found, rounds-1, changed, split, unloaded)
+	if rounds < 20 { // a sample
+		g.share("kills with unreceipted sends", doubtful, rounds, rounds)
+		g.share("recoveries that found something", found, rounds, rounds)
+		return g
+	}
 	g.share("kills with unreceipted sends", doubtful, rounds, 2)
 	g.share("recoveries that found something", found, rounds-1, 5)
 	g.share("target changed between crash and restart", changed, rounds, 20)

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobridge/geobridge/e2e/daemon"
 	"github.com/geobridge/geobridge/e2e/order"
 	"github.com/geobridge/geobridge/e2e/rig"
 	"github.com/geobridge/geobridge/e2e/witness"
@@ -66,9 +65,6 @@ func TestTrapUnloadInALoop(t *testing.T) {
 // A backlog quota of the target is reached: a state with the reason, until it
 // is lifted.
 func TestTrapBacklogQuota(t *testing.T) {
-	if !shared.full {
-		t.Skip("the broker looks at quotas once a minute: in the full run")
-	}
 	s := newScene(t, 5*time.Minute)
 	n := s.create(s.east, "orders", 1, 1)
 	s.create(s.west, "orders", 1, 1)
@@ -78,22 +74,12 @@ func TestTrapBacklogQuota(t *testing.T) {
 	s.must(s.west.admin.Do(s.ctx, http.MethodPost, quota+"?backlogQuotaType=destination_storage",
 		map[string]any{"limitSize": 1, "limitTime": -1, "policy": "producer_exception"}, nil))
 	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 20, Rate: 300})
-	s.patientReason(d, "full", `quota`)
+	s.reason(d, "full", `quota`)
 	s.healthy(d)
 	s.must(s.west.admin.Do(s.ctx, http.MethodDelete, quota+"?backlogQuotaType=destination_storage", nil, nil))
 	s.must(load.Stop(s.within(time.Minute, "ending the load")))
 	s.drained(end{s.east, n}, subscription("full", s.west))
 	s.terminate(d)
-}
-
-// patientReason is reason where a broker looks only once a minute.
-func (s *scene) patientReason(d *daemon.Daemon, what, why string) {
-	s.Helper()
-	_, err := d.WaitReason(s.within(2*time.Minute, "the reason in /readyz"), func(text string) bool {
-		return strings.Contains(strings.ToLower(text), why)
-	})
-	s.must(err)
-	s.reason(d, what, why)
 }
 
 // The source subscription is deleted while geobridge is away: a gap, for nobody

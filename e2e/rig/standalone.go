@@ -41,8 +41,7 @@ func NewStandalone(box Toolbox, spawner *Spawner, name string, extra ...string) 
 }
 
 // brokerSettings are the settings that every broker of the rig shares: one
-// replica, loopback, small caches, no synchronous journal, and timers as short as they
-// may be set.
+// replica, loopback, small caches, no synchronous journal.
 func brokerSettings(cluster string, broker, admin int) []string {
 	return []string{
 		"clusterName=" + cluster,
@@ -53,7 +52,6 @@ func brokerSettings(cluster string, broker, admin int) []string {
 		"managedLedgerCacheSizeMB=128", "loadBalancerEnabled=false", "webSocketServiceEnabled=false",
 		"journalSyncData=false", "diskUsageThreshold=0.99",
 		"dbStorage_writeCacheMaxSizeMb=64", "dbStorage_readAheadCacheMaxSizeMb=32",
-		"messageExpiryCheckIntervalInMinutes=1", "backlogQuotaCheckIntervalInSeconds=10",
 	}
 }
 
