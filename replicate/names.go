@@ -124,8 +124,15 @@ func appendIndices(dst []byte, indices []int) []byte {
 const maxTotal = 1 << 20
 
 // ParseIdentity reads what Append wrote.
-func ParseIdentity(value []byte) (Identity, error) {
-	f := strings.Split(string(value), ";")
+func ParseIdentity(value []byte) (Identity, error) { return ParseIdentityInto(nil, value) }
+
+// ParseIdentityInto does so for who reads very many: its Indices use the memory of
+// the given ones.
+func ParseIdentityInto(indices []int, value []byte) (Identity, error) {
+	f := make([]string, 0, 7)
+	for field := range strings.SplitSeq(string(value), ";") {
+		f = append(f, field)
+	}
 	if len(f) != 7 || f[0] != "1" {
 		return Identity{}, fmt.Errorf("identity %q: want 1;cluster;lane;ledger:entry;indices;total;path", value)
 	}
@@ -137,7 +144,7 @@ func ParseIdentity(value []byte) (Identity, error) {
 	if err != nil || total < 1 || total > maxTotal {
 		return Identity{}, fmt.Errorf("identity %q: bad total", value)
 	}
-	indices, err := parseIndices(f[4], total)
+	indices, err = parseIndices(indices, f[4], total)
 	if err != nil {
 		return Identity{}, fmt.Errorf("identity %q: %w", value, err)
 	}
@@ -148,20 +155,25 @@ func ParseIdentity(value []byte) (Identity, error) {
 	return id, nil
 }
 
-func parseIndices(s string, total int) ([]int, error) {
+func parseIndices(indices []int, s string, total int) ([]int, error) {
 	if s == "*" {
 		return nil, nil
 	}
-	indices, next := []int{}, 0
-	for run := range strings.SplitSeq(s, ",") {
-		first, last, isRange := strings.Cut(run, "-")
-		from, err := strconv.Atoi(first)
-		if err != nil {
+	if indices == nil {
+		indices = []int{}
+	}
+	indices = indices[:0]
+	next := 0
+	for more := true; more; {
+		var run string
+		run, s, more = strings.Cut(s, ",")
+		from, rest, ok := leadingIndex(run)
+		if !ok || rest != "" && rest[0] != '-' {
 			return nil, fmt.Errorf("bad index %q", run)
 		}
 		to := from
-		if isRange {
-			if to, err = strconv.Atoi(last); err != nil {
+		if rest != "" {
+			if to, rest, ok = leadingIndex(rest[1:]); !ok || rest != "" {
 				return nil, fmt.Errorf("bad range %q", run)
 			}
 		}
@@ -174,4 +186,14 @@ func parseIndices(s string, total int) ([]int, error) {
 		next = to + 1
 	}
 	return indices, nil
+}
+
+// leadingIndex reads the digits that s begins with, as far as they make an index.
+func leadingIndex(s string) (n int, rest string, ok bool) {
+	i := 0
+	for i < len(s) && n <= maxTotal && s[i] >= '0' && s[i] <= '9' {
+		n = 10*n + int(s[i]-'0')
+		i++
+	}
+	return n, s[i:], i > 0
 }

@@ -162,3 +162,21 @@ func FuzzParseIdentity(f *testing.F) {
 		}
 	})
 }
+
+// Who reads very many identities gets the same of each, and no new memory for indices.
+func TestParseIdentityIntoUsesMemoryAgain(t *testing.T) {
+	memory := make([]int, 0, 8)
+	for _, value := range []string{"1;east;l;1:1;0-2,5;9;", "1;east;l;1:2;*;9;", "1;east;l;1:3;4,7-8;9;"} {
+		want, err := ParseIdentity([]byte(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseIdentityInto(memory, []byte(value))
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Errorf("%s: %v\n%s", value, err, d)
+		}
+		if got.Indices != nil && &got.Indices[0] != &memory[:1][0] {
+			t.Errorf("%s: other memory", value)
+		}
+	}
+}

@@ -122,8 +122,9 @@ type targetSegment struct {
 	digest  *digester
 	visit   func(*message, place)
 
-	seen   map[int32]bool // lanes; nil: their bounds are known
-	counts TargetCounts
+	seen    map[int32]bool // lanes; nil: their bounds are known
+	indices []int          // memory of the last identity's
+	counts  TargetCounts
 }
 
 func (t *targetSegment) take(m *pulsar.Message) {
@@ -134,7 +135,10 @@ func (t *targetSegment) take(m *pulsar.Message) {
 		t.counts.Unreadable++
 		return
 	}
-	id, err := replicate.ParseIdentity(m.Info.Identity)
+	id, err := replicate.ParseIdentityInto(t.indices, m.Info.Identity)
+	if id.Indices != nil {
+		t.indices = id.Indices
+	}
 	if m.Info.Identity == nil || err != nil || id.Cluster != t.cluster {
 		t.counts.Foreign += n
 		return
