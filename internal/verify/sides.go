@@ -123,6 +123,7 @@ type targetSegment struct {
 	visit   func(*message, place)
 
 	seen    map[int32]bool // lanes; nil: their bounds are known
+	only    map[block]bool // what is asked for; nil: all
 	indices []int          // memory of the last identity's
 	counts  TargetCounts
 }
@@ -159,6 +160,9 @@ func (t *targetSegment) take(m *pulsar.Message) {
 		return
 	case id.Pos.Compare(l.first) < 0:
 		t.counts.Trimmed += n
+		return
+	}
+	if t.only != nil && !t.only[blockOf(ident{lane: lane, pos: id.Pos})] {
 		return
 	}
 	at := place{t.segment, m.ID}

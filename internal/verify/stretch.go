@@ -72,7 +72,13 @@ func (c *comparison) narrowBlocks(ctx context.Context, f *finder) error {
 		s := sourceSegment{rules: &c.rules, lanes: c.lanes, lane: int32(i), bounds: c.first.bounds,
 			digest: newDigester(c.Source.Cluster, c.seeds), visit: f.source, found: f.holds}
 		segment := c.lanes.all[i].segment
-		if err := c.stretch(ctx, c.Source, segment, &c.first.source[i], f.blocks, func(m *pulsar.Message) error { return s.take(ctx, m) }); err != nil {
+		err := c.stretch(ctx, c.Source, segment, &c.first.source[i], f.blocks, func(m *pulsar.Message) error {
+			if !f.blocks[blockOf(ident{lane: s.lane, pos: m.ID})] {
+				return nil
+			}
+			return s.take(ctx, m)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -85,7 +91,7 @@ func (c *comparison) narrowBlocks(ctx context.Context, f *finder) error {
 func (c *comparison) targetStretches(ctx context.Context, of map[block]bool, visit func(*message, place)) error {
 	for _, i := range c.first.inOrder {
 		s := c.first.targets[i]
-		t := targetSegment{cluster: c.Source.Cluster, lanes: c.lanes, segment: s.ID, digest: newDigester(c.Source.Cluster, c.seeds), visit: visit}
+		t := targetSegment{cluster: c.Source.Cluster, lanes: c.lanes, segment: s.ID, digest: newDigester(c.Source.Cluster, c.seeds), visit: visit, only: of}
 		if err := c.stretch(ctx, c.Target, s, &c.first.target[i], of, func(m *pulsar.Message) error { t.take(m); return nil }); err != nil {
 			return err
 		}
