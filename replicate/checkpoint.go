@@ -139,12 +139,13 @@ func (m *Machine) onBacklog(ev Event) {
 	case !m.quiet() || m.pending != nil:
 		m.starved = 0 // it was asked too early
 	case ev.N > 0:
+		m.rest = ev.N
 		m.starve(ev.N)
 	case ev.Sealed:
 		m.record.Finished, m.result.Finished = true, true
 		m.finish()
 	default:
-		m.starved = 0
+		m.starved, m.rest = 0, 0
 		m.forgetPresent()
 	}
 }

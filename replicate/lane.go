@@ -187,9 +187,6 @@ func (l *Lane) show(m *Machine) {
 
 // publish shows state and figures: on each tick and each change of state.
 func (l *Lane) publish(m *Machine) {
-	if m.state > Standby && (len(m.entries.queue) > 0 || m.told > 0) {
-		l.behind.Store(true)
-	}
 	st := l.shown
 	if far := l.metrics.readings.text(l.name); far != "" {
 		st.Reason = strings.Replace(st.Reason, forStored, forStored+", "+far, 1)

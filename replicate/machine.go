@@ -69,6 +69,7 @@ type Machine struct {
 	moved      uint64    // rises with all that is progress
 	told       int64     // the source's last word about its backlog
 	untold     error     // why there is no newer one
+	rest       int64     // what the source had last when all that it gave was copied, less what came since
 	result     Result
 
 	// the target

@@ -24,6 +24,7 @@ func (m *Machine) onEntry(ev Event) {
 		return
 	}
 	m.starved = 0
+	m.rest = max(m.rest-1, 0)
 	m.follows(e.pos)
 	m.dirty = true // the record says what is known to exist
 	m.entries.push(e)

@@ -261,6 +261,9 @@ func (s *session) account(held, unreceipted int) {
 // report publishes where the session stands.
 func (s *session) report() {
 	s.account(s.machine.flow.held, s.machine.unreceipted())
+	if behind, known := s.machine.behindSource(); known {
+		s.lane.behind.Store(behind)
+	}
 	s.lane.show(s.machine)
 }
 

@@ -70,7 +70,6 @@ func (s *session) ask() {
 			l.ev.Err = err
 		} else if stats.Backlog == 0 && ours {
 			s.lane.metrics.copiedTo(s.lane.name, now.UnixMilli())
-			s.lane.behind.Store(false)
 		}
 		s.box.put(l)
 	})

@@ -54,6 +54,14 @@ func (m *Machine) hear(ev Event) {
 	}
 }
 
+// behindSource reports whether the source has more than was copied. That is known
+// while something is in flight, when the source has told so and nothing came since,
+// and when what came is copied.
+func (m *Machine) behindSource() (behind, known bool) {
+	behind = len(m.entries.queue) > 0 || m.rest > 0
+	return behind, behind || m.state >= Running && m.entries.last != noPosition()
+}
+
 // onOthersBacklog: as long as the backlog changes, somebody copies. If it does
 // not, the news that this instance is the active one may be lost.
 func (m *Machine) onOthersBacklog(ev Event) {

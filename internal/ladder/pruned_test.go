@@ -67,6 +67,32 @@ func TestSegmentIsPrunedWhileAway(t *testing.T) {
 	}
 }
 
+// So is a sealed segment as soon as the last entry of it is acknowledged, before the
+// lane has asked whether there is more: no gap.
+func TestPrunedAtTheEndIsNoGap(t *testing.T) {
+	taking(t, func(w *world) {
+		w.options = ", on_gap: stop"
+		i := w.start("one")
+		for range 10 {
+			sleep(w.ctx, 2*time.Second)
+			c := w.east()
+			w.publisher.burst(w.plan.rng, 20)
+			old := c.layout().Active()[0].ID
+			w.must(c.Split(topicName, old))
+			for n := 0; w.unacked() > 0 && n < 60_000; n++ {
+				sleep(w.ctx, time.Millisecond)
+			}
+			if n, err := c.Prune(topicName); n == 0 || err != nil {
+				w.errorf("%d segments were pruned, %v", n, err)
+			}
+		}
+		sleep(w.ctx, 2*time.Second)
+		if n := i.count("source_gaps_total"); n != 0 {
+			w.errorf("%v gaps", n)
+		}
+	})
+}
+
 // All of it was copied: no gap.
 func TestPrunedIsNoGap(t *testing.T) {
 	taking(t, func(w *world) {
