@@ -246,19 +246,14 @@ func (m *Mapping) reconcile(ctx, hard context.Context, group *errgroup.Group) {
 	if snap.Layout == nil {
 		return
 	}
-	if !m.recordAgain(ctx, snap.Incarnation) {
+	again := m.recordAgain(ctx, snap.Incarnation)
+	m.leave(snap.Layout) // also while the mapping holds: a topic that was made again has segments of the same names
+	if !again {
 		return
 	}
 	m.env.Board.ClearMapping(m.env.Mapping)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for id, r := range m.all {
-		if s := snap.Layout.Segment(id.Segment); s == nil || s.CreatedAtMs != id.CreatedAtMs {
-			r.stop()
-			delete(m.all, id)
-			m.ended(r.lane, snap.Layout)
-		}
-	}
 	if err := m.holdsPruned(); err != nil {
 		m.show(ShowStopped, err.Error())
 		return
@@ -274,6 +269,19 @@ func (m *Mapping) reconcile(ctx, hard context.Context, group *errgroup.Group) {
 		}
 		if !isClosed(r.lane.parentsDone) && m.env.parentsDone(snap.Layout, s) {
 			close(r.lane.parentsDone)
+		}
+	}
+}
+
+// leave ends the lanes of segments that are not in a layout.
+func (m *Mapping) leave(layout *reroute.Layout) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, r := range m.all {
+		if s := layout.Segment(id.Segment); s == nil || s.CreatedAtMs != id.CreatedAtMs {
+			r.stop()
+			delete(m.all, id)
+			m.ended(r.lane, layout)
 		}
 	}
 }

@@ -168,6 +168,7 @@ func TestSourceIsRecreated(t *testing.T) {
 			again(w)
 			w.gaps(i, "recreated", 1)
 			w.publisher.burst(w.plan.rng, 20)
+			sleep(w.ctx, 20*time.Second)
 			if w.unacked() == 0 {
 				w.errorf("copied from the new topic")
 			}

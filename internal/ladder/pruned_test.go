@@ -31,7 +31,7 @@ func TestSegmentIsPrunedUnderALane(t *testing.T) {
 		sleep(w.ctx, 20*time.Second)
 		w.pruneEast()
 		w.publisher.burst(w.plan.rng, 20)
-		w.gaps(i, "truncated", 1)
+		w.gaps(i, "truncated", 1) // and time passes
 		if w.unacked() == 0 {
 			w.errorf("copied from the children")
 		}
