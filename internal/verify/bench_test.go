@@ -247,7 +247,7 @@ func swapInBatches(w *world, all []copyOf) ([]copyOf, copyOf) {
 	i := w.victim(all, keyedBatch)
 	c := w.open1(all[i].raw)
 	key := string(c.messages[0].key.Key)
-	for j := i + 1; ; j++ {
+	for j := i + 1; j < len(all); j++ {
 		other := w.open1(all[j].raw)
 		at := slices.IndexFunc(other.messages, func(s shown) bool { return string(s.key.Key) == key })
 		if at < 0 {
@@ -268,6 +268,7 @@ func swapInBatches(w *world, all []copyOf) ([]copyOf, copyOf) {
 		out := slices.Concat(all[:i], []copyOf{second, w.part(all[i], restI...)}, all[i+1:j], []copyOf{first, w.part(all[j], restJ...)}, all[j+1:])
 		return out, first
 	}
+	return swapInBatches(w, all) // its key's last one: take another
 }
 
 // cpu is what the process has used, brokers and all.
