@@ -11,6 +11,7 @@ import (
 type watcher struct {
 	t       testing.TB
 	m       *Machine
+	gen     int                    // of the checkpoint producer
 	wire    []Record               // written, without receipt
 	stored  *Record                // the last receipted one of this session
 	landed  map[TargetID][]landing // by position in the source's order
@@ -24,7 +25,7 @@ func newWatcher(t testing.TB) *watcher {
 
 // attach starts over with a new session, and wraps every handler of it.
 func (w *watcher) attach(m *Machine) {
-	w.m, w.wire, w.stored = m, nil, nil
+	w.m, w.gen, w.wire, w.stored = m, 0, nil, nil
 	w.landed = map[TargetID][]landing{}
 	d := new(dispatch)
 	for s := range numStates {
@@ -40,6 +41,13 @@ func (w *watcher) attach(m *Machine) {
 		}
 	}
 	m.dispatch = d
+}
+
+// another watches another session at the same time, and counts with w.
+func (w *watcher) another(t testing.TB, m *Machine) *watcher {
+	o := &watcher{t: t, reached: w.reached}
+	o.attach(m)
+	return o
 }
 
 // nextStates indexes where the rows of a table lead.
@@ -83,12 +91,15 @@ func (w *watcher) count(from State, on EventKind, to State) {
 func (w *watcher) before(ev Event) {
 	switch ev.Kind {
 	case evRecordStored:
-		if len(w.wire) > 0 {
+		if len(w.wire) > 0 && ev.Gen == w.gen {
 			w.stored, w.wire = &w.wire[0], w.wire[1:]
 		}
 	case evCheckpointLost:
-		w.wire = nil
+		if ev.Gen == w.gen {
+			w.wire = nil
+		}
 	case evCheckpointClaimed:
+		w.gen = ev.Gen
 		if ev.Record != nil && ev.Record.Finished {
 			w.stored = ev.Record
 		}

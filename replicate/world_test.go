@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,54 +14,47 @@ import (
 	"github.com/geobridge/geobridge/reroute"
 )
 
-// world is a model of both clusters around one lane: a source segment, a target
-// topic whose layout changes, and a checkpoint topic. Nothing in it happens by
-// itself; step picks one of the things that could happen now.
+// world is the model of both clusters, and of the instances between them. See
+// model_test.go.
 type world struct {
-	t   testing.TB
-	rng *rand.Rand
+	t       testing.TB
+	rng     *rand.Rand
+	shape   shape
+	without knockout // the protection that does not work
+	faulty  faults   // what may go wrong now
+	steps   int
+	options []option // of the present step
 
-	source  []*entry // the whole segment
-	acked   int      // entries acknowledged
-	given   int      // entries delivered to the present session
-	permits int
+	// the source
+	segments []*segment
 
-	layout *reroute.Layout
-	pushed *reroute.Layout // as the machine knows it
-	nextID uint64
-	logs   map[TargetID]*targetLog
-	stored []storedMessage // in the order of storing, over all segments
+	// the target
+	layout     *reroute.Layout
+	nextID     uint64
+	logs       map[TargetID]*topic
+	order      []*topic // the same, by id
+	checkpoint *topic
+	records    map[string]Record // on the checkpoint topic: the newest one of each lane
+	lines      []*line           // all producers that somebody, client or broker, still knows
+	stored     []storedMessage   // in the order of storing, over all segments
 
-	record     *Record // stored
-	writing    []Record
-	checkpoint bool // held by the present session
-	claimGen   int
-
-	m       *Machine
-	pending []func() // what the brokers and the network still owe, in no order
-	result  *Result
-	lossy   bool     // a fault happened that may double
-	watch   *watcher // nil: none
-	counts  struct{ entries, reroutes, sessions, clean, present, lost int }
+	instances []*instance
+	holders   []*holder // sessions that live, and dead ones that a broker does not know to be dead
+	crashed   bool
+	watch     *watcher // nil: none
+	trace     bool
+	counts    counts
 }
 
-type targetLog struct {
-	id     TargetID
-	sealed bool
-	gone   bool // pruned
-	size   int64
-	rolls  int64   // how often all that was stored was trimmed
-	gen    int     // of the producer that holds the name; −1: none
-	log    []found // what a scan would find
-	inbox  []sent  // on the wire, in order
-	owed   []Event // answers on the wire, in order
-	closed bool    // the present producer was told that it is closed
+// shape is how large a world is.
+type shape struct {
+	instances int
+	segments  int // of the source: 1, or 3 (one that was split) or 4 (one that was split, and merged again)
+	entries   int // in each segment
 }
 
-type sent struct {
-	gen  int
-	part *part
-}
+// counts say what a run went through.
+type counts map[string]int
 
 type storedMessage struct {
 	key string
@@ -70,10 +62,18 @@ type storedMessage struct {
 	at  TargetID
 }
 
-func newWorld(t testing.TB, seed uint64) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 17)), logs: map[TargetID]*targetLog{}, nextID: 1}
-	w.layout = mustLayout(t, 0, reroute.Segment{ID: 0, Range: reroute.FullRange(), CreatedAtMs: 1, Splits: []uint16{0x8000}})
-	w.logs[TargetID{0, 1}] = &targetLog{id: TargetID{0, 1}, gen: -1}
+func newWorld(t testing.TB, seed uint64, sh shape) *world {
+	w := &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 17)), shape: sh,
+		logs: map[TargetID]*topic{}, records: map[string]Record{}, checkpoint: newTopic(TargetID{}), counts: counts{},
+	}
+	first := reroute.Segment{ID: 0, Range: reroute.FullRange(), CreatedAtMs: 1, Splits: []uint16{0x8000}}
+	w.layout, w.nextID = mustLayout(t, 0, first), 1
+	w.add(newTopic(targetID(&first)))
+	w.publish()
+	for i := range sh.instances {
+		w.instances = append(w.instances, &instance{w: w, id: i, lanes: make([]lane, len(w.segments))})
+	}
 	return w
 }
 
@@ -85,19 +85,39 @@ func mustLayout(t testing.TB, epoch uint64, segs ...reroute.Segment) *reroute.La
 	return l
 }
 
-// publish appends n entries to the source: batches and single messages of a few keys.
-func (w *world) publish(n int) {
+// publish fills the source: batches and single messages of a few keys, each of
+// which goes on in the children of a segment.
+func (w *world) publish() {
+	full := reroute.FullRange()
+	left, right := reroute.HashRange{End: full.End / 2}, reroute.HashRange{Start: full.End/2 + 1, End: full.End}
+	dag := []*segment{{rng: full}, {rng: left, parents: []int{0}}, {rng: right, parents: []int{0}}, {rng: full, parents: []int{1, 2}}}
+	w.segments = dag[:w.shape.segments]
 	next := map[string]int{}
-	for i := range n {
-		size := 1 + w.rng.IntN(6)
-		var keys []string
-		var seqs []int
-		for range size {
-			key := fmt.Sprintf("key-%d", w.rng.IntN(12))
-			next[key]++
-			keys, seqs = append(keys, key), append(seqs, next[key])
+	for i, s := range w.segments {
+		s.id, s.lane = i, fmt.Sprintf("geobridge-lane-%d", i)
+		for _, p := range s.parents {
+			w.segments[p].sealed = true
 		}
-		w.source = append(w.source, testEntry(w.t, int64(i), keys, seqs))
+		for j := range w.shape.instances {
+			s.prefer = append(s.prefer, j)
+		}
+		w.rng.Shuffle(len(s.prefer), func(a, b int) { s.prefer[a], s.prefer[b] = s.prefer[b], s.prefer[a] })
+		var own []string
+		for k := range 12 {
+			if key := fmt.Sprintf("key-%d", k); s.rng.Contains(hashOf(key).Segment) {
+				own = append(own, key)
+			}
+		}
+		for n := range w.shape.entries {
+			var keys []string
+			var seqs []int
+			for range 1 + w.rng.IntN(6) {
+				key := own[w.rng.IntN(len(own))]
+				next[key]++
+				keys, seqs = append(keys, key), append(seqs, next[key])
+			}
+			s.entries = append(s.entries, testEntry(w.t, int64(n), keys, seqs))
+		}
 	}
 }
 
@@ -132,174 +152,6 @@ func testEntry(t testing.TB, pos int64, keys []string, seqs []int) *entry {
 }
 
 // open starts a session that begins where the source was acknowledged.
-func (w *world) open() {
-	w.m = NewMachine(MachineConfig{
-		Rules:       Rules{SourceCluster: "east", TargetCluster: "west", Lane: "geobridge-lane"},
-		Source:      reroute.Source{Range: reroute.FullRange(), Proves: true},
-		TargetTopic: "topic://public/default/t", MaxSize: 1 << 20, Window: 1 << 20, Tolerate: noPosition(),
-		ParentsDone: true,
-	})
-	if w.watch != nil {
-		w.watch.attach(w.m)
-	}
-	w.counts.sessions++
-	w.result, w.pending, w.writing, w.checkpoint = nil, nil, nil, false
-	w.given, w.permits, w.pushed = w.acked, 0, w.layout
-	for _, l := range w.logs {
-		l.owed, l.gen, l.closed = nil, -1, false // what is on the wire may land until the next barrier
-	}
-	w.do(Event{Kind: evLayout, Layout: w.layout})
-	w.do(Event{Kind: evSubscribed})
-	w.do(Event{Kind: evActive})
-}
-
-// do lets the machine take an event and carries its effects out.
-func (w *world) do(ev Event) {
-	if w.result != nil {
-		return
-	}
-	if w.watch != nil {
-		w.watch.before(ev)
-	}
-	effects := slices.Clone(w.m.Step(ev))
-	if w.watch != nil {
-		w.watch.after(ev, effects)
-	}
-	for _, ef := range effects {
-		w.effect(ef)
-	}
-}
-
-func (w *world) effect(ef Effect) {
-	switch ef.Kind {
-	case efClaimCheckpoint:
-		w.later(func() {
-			w.checkpoint, w.claimGen = true, ef.Gen
-			ev := Event{Kind: evCheckpointClaimed, Gen: ef.Gen, Begun: true, Pos: Position{Ledger: 7, Entry: int64(w.acked) - 1}}
-			if w.record != nil {
-				rec := w.record.clone()
-				ev.Record = &rec
-			}
-			w.do(ev)
-		})
-	case efWriteRecord:
-		w.writing = append(w.writing, ef.Record)
-	case efFlow:
-		w.permits += ef.N
-	case efAck:
-		w.acked = max(w.acked, int(ef.Pos.Entry)+1)
-		w.later(func() { w.do(Event{Kind: evAcked}) })
-	case efClaim:
-		w.later(func() { w.claim(ef) })
-	case efScan:
-		w.later(func() { w.scan(ef) })
-	case efPresent:
-		w.counts.present += ef.N
-	case efLook:
-		w.t.Fatalf("looks for what is missing in %v, and nothing is", ef.Hole)
-	case efEvidenceLost:
-		w.counts.lost++
-	case efSend:
-		l := w.logs[ef.Target]
-		l.inbox = append(l.inbox, sent{gen: ef.Gen, part: ef.Part})
-	case efDone:
-		w.counts.entries++
-	case efRerouted:
-		w.counts.reroutes += ef.N
-	case efClose:
-		w.result = &ef.Result
-	}
-}
-
-func (w *world) later(f func()) { w.pending = append(w.pending, f) }
-
-// claim answers a CLAIM. Closing the old producer first brings its last answers;
-// of a dead one, some of what is on the wire lands below the barrier, and no more.
-func (w *world) claim(ef Effect) {
-	l := w.logs[ef.Target]
-	for len(l.inbox) > 0 && l.gen >= 0 {
-		w.arrive(l)
-	}
-	w.land(l, w.rng.IntN(len(l.inbox)+1))
-	l.inbox = nil
-	for len(l.owed) > 0 {
-		w.answer(l)
-	}
-	if l.gone {
-		w.do(Event{Kind: evGone, Target: ef.Target, Gen: ef.Gen, Err: fmt.Errorf("topic not found")})
-		if t := w.m.targets[ef.Target]; t != nil && t.state == targetClaiming && ef.Gen == t.gen+1 {
-			w.later(func() { w.claim(ef) }) // the driver goes on trying
-		}
-		return
-	}
-	if l.sealed {
-		w.do(Event{Kind: evEnded, Target: ef.Target, Gen: ef.Gen})
-		return
-	}
-	l.gen, l.closed = ef.Gen, false
-	l.size++ // the barrier
-	w.do(Event{Kind: evClaimed, Target: ef.Target, Gen: ef.Gen, Pos: l.last(), Seq: 0})
-}
-
-// arrive lets the first send on the wire reach the broker.
-func (w *world) arrive(l *targetLog) {
-	if l.gen < 0 { // of a producer that is gone
-		w.land(l, 1)
-		return
-	}
-	s := l.inbox[0]
-	l.inbox = l.inbox[1:]
-	if l.sealed || l.closed || s.gen != l.gen {
-		l.inbox = nil // dropped without an answer, and so is what follows
-		return
-	}
-	pos := w.store(l, s.part)
-	l.owed = append(l.owed, Event{Kind: evReceipt, Target: l.id, Gen: s.gen, Seq: s.part.seq, Pos: pos})
-}
-
-// last is the position of the last entry.
-func (l *targetLog) last() Position {
-	return Position{Ledger: int64(100+l.id.Segment) + 1000*l.rolls, Entry: l.size}
-}
-
-func (w *world) store(l *targetLog, p *part) Position {
-	l.size++
-	pos := l.last()
-	for _, m := range messagesOf(w.t, p) {
-		m.at = l.id
-		w.stored = append(w.stored, m)
-	}
-	l.log = append(l.log, found{source: p.entry.pos, indices: p.indices, total: p.entry.messages(), at: pos})
-	return pos
-}
-
-// land stores the first n sends of a producer that is gone: nobody hears of it.
-func (w *world) land(l *targetLog, n int) {
-	for _, s := range l.inbox[:n] {
-		if !l.sealed {
-			w.store(l, s.part)
-		}
-	}
-	l.inbox = l.inbox[n:]
-}
-
-// scan answers with what is stored, as the machine must be able to rely on it.
-func (w *world) scan(ef Effect) {
-	ev := Event{Kind: evScanned, Target: ef.Target, Gen: ef.Gen, Pos: Position{Ledger: w.logs[ef.Target].last().Ledger, Entry: -1}}
-	for _, f := range w.logs[ef.Target].log {
-		if f.at.Compare(ef.From) > 0 && (ef.Pos == noPosition() || f.at.Compare(ef.Pos) <= 0) {
-			ev.Found = append(ev.Found, f)
-		}
-	}
-	w.do(ev)
-}
-
-func (w *world) answer(l *targetLog) {
-	ev := l.owed[0]
-	l.owed = l.owed[1:]
-	w.do(ev)
-}
-
 // messagesOf opens what one send carries, as a reader at the target would.
 func messagesOf(t testing.TB, p *part) []storedMessage {
 	md, payload := p.metadata, p.payload
@@ -331,4 +183,40 @@ func messagesOf(t testing.TB, p *part) []storedMessage {
 		out = append(out, storedMessage{key: key, seq: seq})
 	}
 	return out
+}
+
+// check compares what the target holds with what the source held.
+func (w *world) check(once bool) {
+	want := map[string]int{}
+	for _, s := range w.segments {
+		for _, e := range s.entries {
+			for _, m := range messagesOf(w.t, &part{entry: e}) {
+				want[m.key] = max(want[m.key], m.seq)
+			}
+		}
+	}
+	last, twice := map[string]int{}, 0
+	for _, m := range w.stored {
+		switch {
+		case m.seq == last[m.key]+1:
+			last[m.key] = m.seq
+		case m.seq <= last[m.key]:
+			twice++
+		default:
+			w.t.Fatalf("%s: %d came after %d", m.key, m.seq, last[m.key])
+		}
+	}
+	for key, n := range want {
+		if last[key] != n {
+			w.t.Fatalf("%s: %d of %d arrived", key, last[key], n)
+		}
+	}
+	switch {
+	case once && twice > 0:
+		w.t.Fatalf("%d messages arrived twice", twice)
+	case once && w.counts[lostEvidence] > 0:
+		w.t.Fatalf("false alarm: evidence is said to be lost %d times", w.counts[lostEvidence])
+	case twice > 0 && w.counts[lostEvidence] == 0:
+		w.t.Fatalf("%d messages arrived twice, and nobody says that evidence was lost", twice)
+	}
 }
