@@ -56,7 +56,7 @@ func NewUpkeep(env *Env, watcher layoutcache.Watcher, source, target Caretaker, 
 func Refused(err error) bool { return errors.As(err, new(refusal)) }
 
 // remedy tells an operator how to let go of a mapping.
-const remedy = "stop every instance, or take the mapping out of their configuration and reload"
+const remedy = "stop every instance, or take the mapping out of their configuration and restart them"
 
 // scene is what there is of a mapping on both clusters.
 type scene struct {

@@ -18,7 +18,7 @@ lanes, and the record of how it began. Its next start is that of a new mapping: 
 still holds is copied again, with start: latest what was not copied yet is left out.
 
 Without --yes nothing is changed, and what would be removed is shown. No instance may serve the mapping: stop them, or
-take the mapping out of their configuration and reload; then name a file that still has it with --config. Parked entries
+take the mapping out of their configuration and restart them; then name a file that still has it with --config. Parked entries
 stay, and so do geobridge's own topics, which other mappings use.
 
 The exit code is 0 if it is done, was done before, or was only shown; 3 if an instance serves the mapping, or if what is

@@ -27,7 +27,7 @@ how long ago, like 90m or 2d. With --segment N it may be an entry of that segmen
 back then, and those that came of it.
 
 Without --yes nothing is changed, and what would be copied again is shown. No instance may serve the mapping meanwhile: stop
-them, or take the mapping out of their configuration and reload; then name a file that still has it with --config. To find a
+them, or take the mapping out of their configuration and restart them; then name a file that still has it with --config. To find a
 time, the segments are read from their beginning up to there.
 
 The exit code is 0 if it is done, or was only shown; 3 if an instance serves the mapping, or if it cannot be set back; 4 if a
