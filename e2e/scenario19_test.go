@@ -3,10 +3,12 @@
 package e2e_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/geobridge/geobridge/e2e/order"
+	"github.com/geobridge/geobridge/e2e/rig"
 	"github.com/geobridge/geobridge/e2e/witness"
 )
 
@@ -35,7 +37,12 @@ func TestScenario19Verify(t *testing.T) {
 	s.terminate(d)
 	s.command(d, 0, "setting the record back", "rewind", "proved", "--to", "earliest", "--yes")
 	s.start(d)
-	s.doubles(reader, "m", total)
-	s.command(d, 3, "duplicate", "verify", "proved", "--limit", "3")
+	s.must(rig.Poll(s.within(time.Minute, "copying again"), 100*time.Millisecond, func() error {
+		if got := s.metrics(d).Sum("messages_total"); got < float64(total) {
+			return fmt.Errorf("%v messages are copied", got)
+		}
+		return nil
+	}))
+	s.command(d, 3, "duplicated", "verify", "proved", "--limit", "3")
 	s.terminate(d)
 }
