@@ -68,6 +68,7 @@ type Rewind struct {
 	segment  *reroute.Segment
 	frontier Position // as it will be
 	seek     Position // the entry that is delivered first
+	reopens  bool     // it stays, and is not finished any more: its children wait for its parent
 }
 
 func (r *Rewind) moves() bool { return r.Back != "" }
@@ -125,7 +126,7 @@ func (u *Upkeep) Rewind(ctx context.Context, o RewindOptions) (*Rewinding, error
 		return r, err
 	}
 	for i := range slices.Backward(r.Lanes) {
-		if lane := &r.Lanes[i]; lane.moves() {
+		if lane := &r.Lanes[i]; lane.moves() || lane.reopens {
 			if err := u.rewind(ctx, lane, grips[lane.lane]); err != nil {
 				return r, err
 			}
@@ -165,9 +166,11 @@ func (u *Upkeep) rewind(ctx context.Context, lane *Rewind, g *grip) error {
 	if g == nil || g.record == nil {
 		return errors.New("the record is gone") // it was there when the lane was taken
 	}
-	u.tell("source segment %d: moving the subscription back to %v", lane.Segment, lane.frontier)
-	if err := u.seek(ctx, lane); err != nil {
-		return fmt.Errorf("source segment %d: %w", lane.Segment, err)
+	if lane.moves() {
+		u.tell("source segment %d: moving the subscription back to %v", lane.Segment, lane.frontier)
+		if err := u.seek(ctx, lane); err != nil {
+			return fmt.Errorf("source segment %d: %w", lane.Segment, err)
+		}
 	}
 	u.tell("source segment %d: setting the record back to %v", lane.Segment, lane.frontier)
 	rec := Record{Epoch: g.record.Epoch + 1, Frontier: lane.frontier, Clean: true, Lane: &lane.lane}

@@ -38,7 +38,10 @@ func (u *Upkeep) plan(ctx context.Context, s *scene, o RewindOptions, r *Rewindi
 		default:
 			lane.Stands, lane.Why = rec.Frontier.String(), "not asked for"
 		}
-		moved[seg.ID] = lane.moves()
+		if follows && !lane.moves() && rec.Finished {
+			lane.reopens, lane.frontier, lane.Why = true, rec.Frontier, lane.Why+", and waits for its parent once more"
+		}
+		moved[seg.ID] = lane.moves() || lane.reopens
 		r.Entries += lane.Entries
 		r.Lanes = append(r.Lanes, lane)
 	}

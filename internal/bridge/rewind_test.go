@@ -147,6 +147,38 @@ func TestRewindParent(t *testing.T) {
 	})
 }
 
+// A segment without any entry stands between a parent and what followed it: what the
+// parent is copied again comes before that all the same.
+func TestRewindThroughEmptySegments(t *testing.T) {
+	for name, segment := range map[string]*uint64{"all": nil, "the parent": new(uint64(0))} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.options = ", on_gap: stop"
+				r := w.run()
+				w.publish(orders, 300)
+				w.must(w.sides["east"].Split(orders, 0))
+				w.must(w.sides["east"].Merge(orders, 2, 3))
+				w.publish(orders, 30)
+				w.copied(orders)
+				time.Sleep(20 * time.Second) // fake time: the sealed segments are finished
+				r.stop()
+				w.rewind(replicate.Point{}, segment)
+				r = w.run()
+				w.publish(orders, 10)
+				w.copied(orders)
+				if notes := r.notes(); notes != "[]" {
+					t.Error(notes)
+				}
+				r.stop()
+				w.lastWords()
+				if segment == nil {
+					w.want(orders, w.twice(orders, 330, 0)...)
+				}
+			})
+		})
+	}
+}
+
 // lastWords: of each key, the last that is stored is the last that was published.
 func (w *world) lastWords() {
 	w.t.Helper()
