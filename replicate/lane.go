@@ -28,6 +28,7 @@ type Lane struct {
 	resume      chan struct{} // an operator accepts what the lane holds for
 	accept      atomic.Bool   // so does the next session
 	behind      atomic.Bool   // there is more than was copied, as far as is known
+	finished    atomic.Bool   // it was read to its end, here or by another instance
 
 	shown  LaneStatus
 	before error    // what ended the last session
@@ -53,15 +54,29 @@ func (e *Env) laneID(segment uint64, createdAtMs int64) LaneID {
 	}
 }
 
-// mayOpen asks the records once more whether the parents are finished, as they are
-// when the lane holds its name: a rewind that was under way has ended by then.
-func (l *Lane) mayOpen() bool {
+// mayOpen asks the records, up to the barrier of the lane's own claim, whether a parent
+// is unfinished again: a rewind that was under way has ended by then. One of which there
+// is no record was finished: the checkpoint topic was deleted since.
+func (l *Lane) mayOpen(ctx context.Context, barrier Position) (bool, error) {
 	layout := l.env.Source.Layout.Snapshot().Layout
 	if layout == nil {
-		return true
+		return true, nil
 	}
 	now := layout.Segment(l.segment.ID)
-	return now == nil || targetID(now) != l.id.source() || l.env.parentsDone(layout, now)
+	if now == nil || targetID(now) != l.id.source() {
+		return true, nil
+	}
+	for _, id := range now.Parents {
+		parent := layout.Segment(id)
+		if parent == nil {
+			continue
+		}
+		rec, _, err := l.env.Records.Find(ctx, l.env.laneID(parent.ID, parent.CreatedAtMs).Name(), l.env.genesis().Key(), barrier)
+		if err != nil || rec != nil && !rec.Finished {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // healthyAfter: a session that lived this long starts the waits anew.
@@ -84,6 +99,7 @@ func (l *Lane) Run(ctx, hard context.Context) error {
 			return fmt.Errorf("segment %d: %w", l.segment.ID, errNotDrained)
 		case res.Finished:
 			l.behind.Store(false)
+			l.finished.Store(true)
 			l.log.Info("source segment finished")
 			return nil
 		case ctx.Err() != nil:

@@ -267,7 +267,7 @@ func (m *Mapping) reconcile(ctx, hard context.Context, group *errgroup.Group) {
 		if s.Sealed && !isClosed(r.lane.sealed) {
 			close(r.lane.sealed)
 		}
-		if !isClosed(r.lane.parentsDone) && m.env.parentsDone(snap.Layout, s) {
+		if !isClosed(r.lane.parentsDone) && m.parentsDone(snap.Layout, s) {
 			close(r.lane.parentsDone)
 		}
 	}
@@ -322,14 +322,18 @@ func (m *Mapping) start(ctx, hard context.Context, s *reroute.Segment, group *er
 }
 
 // parentsDone: each parent was read to its end and all of it is complete, by
-// whichever instance, or it is gone from the layout.
-func (e *Env) parentsDone(l *reroute.Layout, s *reroute.Segment) bool {
+// whichever instance, or it is gone from the layout. A record that went with the
+// checkpoint topic does not come again where the lane was finished here.
+func (m *Mapping) parentsDone(l *reroute.Layout, s *reroute.Segment) bool {
 	for _, id := range s.Parents {
 		parent := l.Segment(id)
 		if parent == nil {
 			continue
 		}
-		rec, ok := e.Records.Record(e.laneID(parent.ID, parent.CreatedAtMs).Name())
+		rec, ok := m.env.Records.Record(m.env.laneID(parent.ID, parent.CreatedAtMs).Name())
+		if here := m.all[targetID(parent)]; !ok && here != nil && here.lane.finished.Load() {
+			continue
+		}
 		if !ok || !rec.Finished {
 			return false
 		}

@@ -197,12 +197,16 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 			var found *Record
 			var begun bool
 			mark := noPosition()
+			may := true
 			if found, begun, err = env.Records.Find(ctx, s.lane.name, env.genesis().Key(), c.barrier); err == nil && gen == 1 {
-				if !s.lane.mayOpen() {
-					closeProducer(c.producer)
-					s.box.post(Event{Kind: evFailed, Err: errors.New("a parent segment is not finished any more: it was rewound")})
-					return
-				}
+				may, err = s.lane.mayOpen(ctx, c.barrier)
+			}
+			if !may && err == nil {
+				closeProducer(c.producer)
+				s.box.post(Event{Kind: evFailed, Err: errors.New("a parent segment is not finished any more: it was rewound")})
+				return
+			}
+			if err == nil && gen == 1 {
 				if mark, err = s.mark(ctx); err != nil && ctx.Err() == nil {
 					closeProducer(c.producer)
 					s.box.post(Event{Kind: evSourceClosed, Err: fmt.Errorf("where the subscription stands: %w", err)})

@@ -260,6 +260,60 @@ func TestCheckpointIsDeleted(t *testing.T) {
 	}
 }
 
+// With it goes the word that a parent was read to its end. Its children, which copy
+// already, do not wait for that to come again.
+func TestCheckpointIsDeletedAfterASplit(t *testing.T) {
+	for _, policy := range []string{"stop", "at_least_once"} {
+		t.Run(policy, func(t *testing.T) {
+			taking(t, func(w *world) {
+				w.options = ", on_lost_evidence: " + policy
+				i := w.start("one")
+				sleep(w.ctx, 2*time.Second)
+				w.copy()
+				w.must(w.east().Split(topicName, w.east().layout().Active()[0].ID))
+				sleep(w.ctx, 10*time.Second)
+				w.copy()
+				w.must(w.west().DeleteRegular(recordTopic))
+				w.publisher.burst(w.plan.rng, 20)
+				if policy == "stop" {
+					w.await("it holds", func() bool {
+						return strings.Count(fmt.Sprint(i.board.Report().Mappings[0].Lanes), "--accept-gap") >= 2
+					})
+					w.must(i.bridge.Resume("orders"))
+				}
+				w.settle("in the end")
+			})
+		})
+	}
+}
+
+// A child that waits for the other parent does not wait for the first one again.
+func TestCheckpointIsDeletedDuringAMerge(t *testing.T) {
+	taking(t, func(w *world) {
+		w.options = ", on_lost_evidence: at_least_once"
+		w.start("one")
+		sleep(w.ctx, 2*time.Second)
+		c := w.east()
+		w.must(c.Split(topicName, c.layout().Active()[0].ID))
+		w.copy()
+		sleep(w.ctx, 10*time.Second)
+		slow, done := c.layout().Active()[0], c.layout().Active()[1]
+		w.must(c.Starve(slow.Topic(topicName), subscription))
+		w.publisher.burst(w.plan.rng, 20)
+		w.must(c.Merge(topicName, slow.ID, done.ID))
+		w.await("one parent is read to its end", func() bool {
+			rec, _ := w.record(done.ID, done.CreatedAtMs)
+			return rec.Finished
+		})
+		if rec, _ := w.record(slow.ID, slow.CreatedAtMs); rec.Finished {
+			w.fatalf("so is the other one")
+		}
+		w.must(w.west().DeleteRegular(recordTopic))
+		w.publisher.burst(w.plan.rng, 20)
+		w.settle("in the end")
+	})
+}
+
 // The parking topic is deleted: said, and made again.
 func TestParkingIsDeleted(t *testing.T) {
 	for _, running := range []bool{true, false} {
