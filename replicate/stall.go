@@ -56,8 +56,11 @@ func (m *Machine) hear(ev Event) {
 
 // behindSource reports whether the source has more than was copied. That is known
 // while something is in flight, when the source has told so and nothing came since,
-// and when what came is copied.
+// and when what came is copied. In standby it is another instance's concern.
 func (m *Machine) behindSource() (behind, known bool) {
+	if m.state == Standby {
+		return false, true
+	}
 	behind = len(m.entries.queue) > 0 || m.rest > 0
 	return behind, behind || m.state >= Running && m.entries.last != noPosition()
 }

@@ -3,6 +3,9 @@ package ladder
 import (
 	"testing"
 	"time"
+
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
+	"github.com/geobridge/geobridge/internal/pulsartest"
 )
 
 // pruneEast has a segment deleted with all that it holds, as brokers do with a sealed one
@@ -90,6 +93,42 @@ func TestPrunedAtTheEndIsNoGap(t *testing.T) {
 		if n := i.count("source_gaps_total"); n != 0 {
 			w.errorf("%v gaps", n)
 		}
+	})
+}
+
+// An instance that lost its connection to a source segment with entries in flight, and
+// finds another instance there, has no part in its end.
+func TestPrunedOfAnotherIsNoGap(t *testing.T) {
+	taking(t, func(w *world) {
+		w.options = ", on_gap: stop"
+		one := w.start("two")
+		sleep(w.ctx, 2*time.Second)
+		w.copy()
+		segment := w.east().layout().Active()[0]
+		w.west().injector.play(func(c pulsartest.Command) (pulsartest.Action, bool) {
+			return pulsartest.Drop(), c.Sent && c.Type == pulsarpb.BaseCommand_SEND_RECEIPT
+		})
+		w.publisher.burst(w.plan.rng, 20)
+		sleep(w.ctx, time.Second)
+		w.east().Unload(segment.Topic(topicName))
+		w.west().Unload(w.west().layout().Active()[0].Topic(topicName))
+		two := w.start("one") // whose name the segment falls to
+		w.west().injector.play(nil)
+		w.settle("by the other")
+		if m := one.board.Report().Mappings[0]; len(m.Lanes) != 1 || m.Lanes[0].State != "standby" {
+			w.fatalf("the first one still copies: %+v", m.Lanes)
+		}
+		w.must(w.east().Split(topicName, segment.ID))
+		if n, err := w.east().Prune(topicName); n == 0 || err != nil {
+			w.errorf("%d segments were pruned, %v", n, err)
+		}
+		sleep(w.ctx, 20*time.Second)
+		for _, i := range []*instance{one, two} {
+			if n, m := i.count("source_gaps_total"), i.board.Report().Mappings[0]; n != 0 || m.State == "stopped" {
+				w.errorf("%v gaps, shown as %s: %s", n, m.State, m.Reason)
+			}
+		}
+		w.copy()
 	})
 }
 
