@@ -1,7 +1,6 @@
 package replicate
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -43,7 +42,14 @@ func (m *Mapping) agreeOnGenesis(ctx context.Context, subscribed bool) (mine Gen
 			return mine, err
 		}
 	}
-	m.genesisID = cmp.Or(atTarget.id(), atSource.id(), rand.Text())
+	switch { // builds before the id wrote none: it stays so
+	case atTarget != nil:
+		m.genesisID = atTarget.ID
+	case atSource != nil:
+		m.genesisID = atSource.ID
+	default:
+		m.genesisID = rand.Text()
+	}
 	mine.ID = m.genesisID
 	if atTarget == nil {
 		if err := m.writeGenesis(ctx, env.Target.Client, env.CheckpointTopic, mine); err != nil {
@@ -78,14 +84,6 @@ func (g *Genesis) forgetting() bool { return g != nil && g.Forgetting }
 
 func whyForgetting(mapping string) string {
 	return fmt.Sprintf("`geobridge forget %s` was begun and has not come to its end: run it again", mapping)
-}
-
-// id is the genesis' id; empty if there is none.
-func (g *Genesis) id() string {
-	if g == nil {
-		return ""
-	}
-	return g.ID
 }
 
 func (m *Mapping) genesis() Genesis {

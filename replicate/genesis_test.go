@@ -81,3 +81,40 @@ func TestGenesisOfTwo(t *testing.T) {
 		})
 	}
 }
+
+// Geneses without an id, of builds before it, agree; one that is written again beside
+// another has its id, or none.
+func TestGenesisWithoutID(t *testing.T) {
+	for name, has := range map[string]map[string]bool{
+		"both": {parkingTopic: true, "persistent://public/default/one": true}, "the target's": {"persistent://public/default/one": true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inScanRig(t, func(r *scanRig) {
+				m := r.beginner("persistent://public/default/one")
+				for _, topic := range []string{parkingTopic, "persistent://public/default/one"} {
+					if err := r.cluster.CreateRegular(topic); err != nil {
+						r.t.Fatal(err)
+					}
+					if !has[topic] {
+						continue
+					}
+					if err := m.writeGenesis(r.t.Context(), r.client, topic, m.genesis()); err != nil {
+						r.t.Fatal(err)
+					}
+				}
+				var g Genesis
+				for range 2 { // a restart
+					m = r.beginner("persistent://public/default/one")
+					var err error
+					if g, err = r.begin(m); err != nil {
+						r.t.Fatal(err)
+					}
+				}
+				g.Subscribed = true
+				if err := m.writeGenesis(r.t.Context(), r.client, m.env.CheckpointTopic, g); err != nil {
+					r.t.Error(err)
+				}
+			})
+		})
+	}
+}
