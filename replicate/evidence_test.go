@@ -148,6 +148,40 @@ func TestDeposedRaisesNoAlarm(t *testing.T) {
 	r.fails(evCheckpointLost).checkpoint(&Record{Epoch: 3}).want("close deposed: deposed: another instance opened this lane")
 }
 
+// What a newer layout shows is not proven by a record that was on its way before it.
+func TestProofIsOfWhatWasSeen(t *testing.T) {
+	r := newRig(t, stops).on(evActive).on(evSubscribed).checkpoint(unclean(Floor{TargetID: at(0), Pos: placed(9)}, Floor{TargetID: at(2), Pos: placed(9)})).stored()
+	r.layout(splitOne(t)).want("record epoch 2 frontier -1 0@9 2@9")
+	later := mustLayout(t, 3, reroute.Segment{ID: 4, CreatedAtMs: 14, Range: leftHalf}, reroute.Segment{ID: 3, CreatedAtMs: 13, Range: rightHalf})
+	r.layout(later).want().stored().want("record epoch 2 frontier -1 0@9 2@9").state(Recovering)
+	r.stored().want("evidence lost 0").holds("target segment 0: it is gone")
+}
+
+// The receipt of a record that was on its way before the proof opens nothing: the lane
+// has not looked yet for what is stored.
+func TestProofComesAfterTheRecordOnItsWay(t *testing.T) {
+	rec := unclean(Floor{TargetID: at(0), Pos: placed(9)}, Floor{TargetID: at(2), Pos: placed(9)})
+	rec.Frontier = Position{Ledger: 7, Entry: 0}
+	r := newRig(t, nil).on(evActive).on(evSubscribed)
+	r.gen = r.asked
+	r.step(Event{Kind: evCheckpointClaimed, Gen: r.gen, Record: rec, Begun: true, Pos: Position{Ledger: 7, Entry: 3}})
+	r.want("look 0 to 3", "record epoch 2 frontier 0 0@9 2@9").stored().state(Recovering)
+	r.step(Event{Kind: evLooked, Hole: hole{after: rec.Frontier, upTo: Position{Ledger: 7, Entry: 3}, opening: true}})
+	r.on(evTick).want("record epoch 2 frontier 0 0@9 2@9").layout(splitOne(t)).want()
+	r.stored().want("record epoch 2 frontier 0 0@9 2@9").state(Recovering)
+	r.stored().want("evidence lost 0", "claim 2 gen 1").claimed(2, 1, 20).want("scan 2 gen 1 from 9 to 20")
+	r.scanned(2, 1).stored().state(Running)
+}
+
+// A segment that seemed to be pruned answers after all, and its log is trimmed: the
+// second suspicion counts as the first one did.
+func TestSuspectedTwice(t *testing.T) {
+	r := newRig(t, stops).openOne().doubt(1, 1).layout(merged(t))
+	r.step(Event{Kind: evGone, Target: at(1), Gen: 2, Err: errLost}).want("record epoch 1 frontier -1 1@5")
+	r.claimed(1, 2, 9).want("scan 1 gen 2 from 5 to 9").stored().trimmed(1, 2).stored()
+	r.want("evidence lost 1").holds("target segment 1: its log was trimmed")
+}
+
 // What was never sent to a target needs no evidence, and no floor.
 func TestUnsentIsNotInDoubt(t *testing.T) {
 	r := newRig(t, nil).openOne().receipt(1, 1, 1, 6).layout(splitOne(t)).give(1, rightKey()).on(evTick).stored()

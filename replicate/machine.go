@@ -76,6 +76,7 @@ type Machine struct {
 	layout, pending *reroute.Layout
 	missing         error  // the target topic does not exist
 	behind          *Floor // the record lists a segment that the layout does not know yet
+	reclaimed       bool   // what the record lists is looked into, or nothing is to be found there
 	targets         map[TargetID]*target
 	hold            string // why the lane must not go on
 	loss            bool   // it is something lost, and an operator may accept that

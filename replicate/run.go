@@ -287,8 +287,9 @@ func (m *Machine) recover(proven bool) {
 		return
 	}
 	if !proven && slices.ContainsFunc(m.record.Floors, m.misses) {
+		seen := m.layout // of a newer one the receipt says nothing
 		m.prove(func() {
-			if m.state == Recovering && len(m.targets) == 0 {
+			if m.state == Recovering && len(m.targets) == 0 && m.layout == seen {
 				m.recover(true)
 			}
 		})
@@ -310,6 +311,7 @@ func (m *Machine) recover(proven bool) {
 		t.unsettled = m.unsure
 		t.see(f.Pos)
 	}
+	m.reclaimed = true
 	m.recoverParked()
 	m.recovered()
 }
@@ -335,7 +337,7 @@ func (m *Machine) unknown() *Floor {
 
 // recovered starts the copy when no claim is outstanding.
 func (m *Machine) recovered() {
-	if m.state != Recovering || m.layout == nil || m.behind != nil || m.hold != "" {
+	if m.state != Recovering || m.layout == nil || !m.reclaimed || m.behind != nil || m.hold != "" {
 		return
 	}
 	for _, t := range m.targets {

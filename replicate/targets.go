@@ -110,7 +110,7 @@ func (m *Machine) declare(t *target) {
 // scan asks what of this lane is stored in a target between its floor and pos:
 // SETTLE. Nothing older can land there any more.
 func (m *Machine) scan(t *target, pos Position) {
-	t.state = targetScanning
+	t.state, t.suspected = targetScanning, false
 	ef := Effect{Kind: efScan, Target: t.id, Segment: t.segment, Gen: t.gen, From: noPosition(), Pos: pos}
 	if f := m.record.floor(t.id); f != nil {
 		ef.From = f.Pos
