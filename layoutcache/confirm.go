@@ -14,6 +14,8 @@ type confirmation struct {
 	done chan struct{}
 	now  *Snapshot
 	err  error
+
+	givenUp bool // by whoever asked first: the others ask again
 }
 
 // Confirm looks the topic up after it was called, beside the open session, and
@@ -40,31 +42,39 @@ func (c *Cache) Confirm(ctx context.Context, incarnation uint64) error {
 
 // lookUp joins the look-up that begins next, or begins it. One is under way at most.
 func (c *Cache) lookUp(ctx context.Context) (*Snapshot, error) {
-	c.mu.Lock()
-	next, first := c.next, c.next == nil
-	if first {
-		next = &confirmation{done: make(chan struct{})}
-		c.next = next
-	}
-	c.mu.Unlock()
-	if !first {
+	next, first := c.join()
+	for !first {
 		select {
 		case <-next.done:
-			return next.now, next.err
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+		if !next.givenUp || ctx.Err() != nil {
+			return next.now, next.err
+		}
+		next, first = c.join()
 	}
 	defer close(next.done)
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 		next.now, next.err = c.lookUpFor(ctx, next)
+		next.givenUp = ctx.Err() != nil
 	case <-ctx.Done():
 		c.begin(next)
-		next.err = ctx.Err()
+		next.err, next.givenUp = ctx.Err(), true
 	}
 	return next.now, next.err
+}
+
+// join returns the look-up that begins next, and whether the caller has to do it.
+func (c *Cache) join() (next *confirmation, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first = c.next == nil; first {
+		c.next = &confirmation{done: make(chan struct{})}
+	}
+	return c.next, first
 }
 
 // confirmGap is the least time between one look-up of Confirm and the next, so that

@@ -85,3 +85,33 @@ func TestConfirmIsShared(t *testing.T) {
 		}
 	})
 }
+
+// Who gives up does not fail the others: one of them asks.
+func TestConfirmGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Options{})
+		defer r.stop()
+		(<-r.layouts).push(update(0, whole(0, 100)))
+		given, giveUp := context.WithCancel(t.Context())
+		answers, first := make(chan error, 2), make(chan error, 1)
+		ask := func(ctx context.Context, to chan<- error) {
+			go func() { to <- r.cache.Confirm(ctx, 1) }()
+			synctest.Wait()
+		}
+		ask(t.Context(), answers)
+		under := <-r.layouts
+		ask(given, first) // waits for its turn
+		ask(t.Context(), answers)
+		giveUp()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("given up: %v", err)
+		}
+		under.events <- update(0, whole(0, 100))
+		(<-r.layouts).events <- update(0, whole(0, 100))
+		for range 2 {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

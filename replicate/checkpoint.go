@@ -177,8 +177,14 @@ func (m *Machine) onCheckpointLost(ev Event) {
 	m.takeCheckpoint()
 }
 
-// onCheckpointTrouble only keeps the reason; the driver goes on trying.
-func (m *Machine) onCheckpointTrouble(ev Event) { m.trouble = ev.Err }
+// onCheckpointTrouble only keeps the reason; the driver goes on trying. A successor
+// does not wait for that: it finds what has no record.
+func (m *Machine) onCheckpointTrouble(ev Event) {
+	m.trouble = ev.Err
+	if m.state == Settling && m.handover {
+		m.close(Result{Err: ev.Err})
+	}
+}
 
 var errDeposed = errors.New("deposed: another instance opened this lane")
 

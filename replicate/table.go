@@ -79,7 +79,7 @@ func table() []row {
 		{open, evReceipt, (*Machine).onReceipt, []State{Settling}},
 		{open, evDoubt, (*Machine).onDoubt, []State{Settling}},
 		{open, evTargetTrouble, (*Machine).onTargetTrouble, nil},
-		{allButClosed(), evCheckpointTrouble, (*Machine).onCheckpointTrouble, nil},
+		{allButClosed(), evCheckpointTrouble, (*Machine).onCheckpointTrouble, []State{Closed}},
 		{[]State{Recovering, Running, Draining}, evParkTrouble, (*Machine).onParkTrouble, nil},
 		{[]State{Recovering, Running, Draining}, evParkingTaken, (*Machine).onParkingTaken, nil},
 		{[]State{Running, Draining}, evParkingLost, (*Machine).onParkingLost, nil},

@@ -104,6 +104,33 @@ func TestTargetCannotBeLookedUp(t *testing.T) {
 	})
 }
 
+// An instance that cannot see whether the target topic is there does not keep another one,
+// which can, from the segment: it leaves what has no record to it.
+func TestHandOverWithoutLookUp(t *testing.T) {
+	taking(t, func(w *world) {
+		last := 0
+		w.west().injector.play(func(c pulsartest.Command) (pulsartest.Action, bool) {
+			last = max(last, c.Conn)
+			return pulsartest.Pass(), false
+		})
+		w.start("two")
+		sleep(w.ctx, 2*time.Second)
+		w.copy()
+		sleep(w.ctx, 5*time.Second)
+		w.west().injector.play(func(c pulsartest.Command) (pulsartest.Action, bool) {
+			return pulsartest.Drop(), !c.Sent && c.Type == pulsarpb.BaseCommand_SCALABLE_TOPIC_LOOKUP && c.Conn <= last
+		})
+		w.publisher.burst(w.plan.rng, 20)
+		sleep(w.ctx, time.Second)
+		i := w.start("one") // whose name the segment falls to
+		w.settle("by the other")
+		if i.avoided() == 0 {
+			w.errorf("nothing was found stored")
+		}
+		w.west().injector.play(nil)
+	})
+}
+
 // deafen loses what the namespace watch would tell.
 func (w *world) deafen() {
 	w.west().injector.play(func(c pulsartest.Command) (pulsartest.Action, bool) {
