@@ -68,7 +68,9 @@ type Rewind struct {
 	segment  *reroute.Segment
 	frontier Position // as it will be
 	seek     Position // the entry that is delivered first
-	reopens  bool     // it stays, and is not finished any more: its children wait for its parent
+	// reopens: it stays, but its children wait for its parent, and so does what an earlier
+	// crash had left in doubt.
+	reopens bool
 }
 
 func (r *Rewind) moves() bool { return r.Back != "" }

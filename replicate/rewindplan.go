@@ -38,7 +38,7 @@ func (u *Upkeep) plan(ctx context.Context, s *scene, o RewindOptions, r *Rewindi
 		default:
 			lane.Stands, lane.Why = rec.Frontier.String(), "not asked for"
 		}
-		if follows && !lane.moves() && rec.Finished {
+		if follows && !lane.moves() && (rec.Finished || known && !rec.Clean) {
 			lane.reopens, lane.frontier, lane.Why = true, rec.Frontier, lane.Why+", and waits for its parent once more"
 		}
 		moved[seg.ID] = lane.moves() || lane.reopens

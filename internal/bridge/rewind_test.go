@@ -229,6 +229,36 @@ func TestRewindAfterCrash(t *testing.T) {
 	})
 }
 
+// So it is with what a child had in doubt before it had copied anything for certain.
+func TestRewindAfterCrashOfAChild(t *testing.T) {
+	inWorld(t, func(w *world) {
+		r := w.run()
+		w.publish(orders, 30)
+		w.must(w.sides["east"].Split(orders, 0))
+		time.Sleep(20 * time.Second) // fake time: the parent is finished
+		for _, s := range w.segments("west", orders) {
+			w.must(w.sides["west"].HoldAdds(s.Topic(orders)))
+		}
+		w.publish(orders, 30)
+		for range 2 { // the barriers, and the first entries
+			time.Sleep(100 * time.Millisecond)
+			for _, s := range w.segments("west", orders) {
+				_, err := w.sides["west"].LandAdds(s.Topic(orders), 20)
+				w.must(err)
+			}
+		}
+		r.kill()
+		for _, s := range w.segments("west", orders) {
+			w.must(w.sides["west"].ReleaseAdds(s.Topic(orders)))
+		}
+		w.rewind(replicate.Point{}, nil)
+		r = w.run()
+		w.copied(orders)
+		r.stop()
+		w.wantLast(orders, w.published[orders]...)
+	})
+}
+
 // A crash between any two steps loses nothing and is no gap; each key's last word
 // stays the last, and a second rewind completes it.
 func TestRewindCrashes(t *testing.T) {
