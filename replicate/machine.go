@@ -240,13 +240,15 @@ func (m *Machine) takeCheckpoint() {
 // record under it has its receipt.
 func (m *Machine) onFirstClaim(ev Event) {
 	m.claimGen = ev.Gen
-	if ev.Record == nil && !ev.Begun && !m.loseRecord() {
-		return
-	}
-	if ev.Record != nil {
+	switch {
+	case ev.Record != nil:
 		m.record = ev.Record.clone()
-	} else {
+	case ev.Begun:
 		m.record = Record{Frontier: noPosition(), Clean: true}
+	case !m.loseRecord():
+		return
+	default: // what was acknowledged was copied, as far as anybody can tell
+		m.record = Record{Frontier: noPosition(), Clean: true, Passed: &ev.Pos}
 	}
 	if m.record.Finished {
 		// Read to its end before; its record waits for the segment to leave the

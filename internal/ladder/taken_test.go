@@ -266,7 +266,7 @@ func TestCheckpointIsDeletedAfterASplit(t *testing.T) {
 	for _, policy := range []string{"stop", "at_least_once"} {
 		t.Run(policy, func(t *testing.T) {
 			taking(t, func(w *world) {
-				w.options = ", on_lost_evidence: " + policy
+				w.options = ", on_gap: stop, on_lost_evidence: " + policy
 				i := w.start("one")
 				sleep(w.ctx, 2*time.Second)
 				w.copy()
@@ -282,6 +282,9 @@ func TestCheckpointIsDeletedAfterASplit(t *testing.T) {
 					w.must(i.bridge.Resume("orders"))
 				}
 				w.settle("in the end")
+				if n := i.count("source_gaps_total"); n != 0 {
+					w.errorf("%v gaps", n)
+				}
 			})
 		})
 	}
