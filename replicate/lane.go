@@ -79,6 +79,12 @@ func (l *Lane) mayOpen(ctx context.Context, barrier Position) (bool, error) {
 	return true, nil
 }
 
+// rewound reports whether the lane was finished, and is not any more: it is rewound by
+// who found no instance attached. This one was cut off.
+func (l *Lane) rewound() bool {
+	return l.finished.Load() && l.env.Records.Rewound(l.name, l.epoch.Load())
+}
+
 // healthyAfter: a session that lived this long starts the waits anew.
 const healthyAfter = 10 * time.Second
 

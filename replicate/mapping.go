@@ -260,7 +260,7 @@ func (m *Mapping) reconcile(ctx, hard context.Context, group *errgroup.Group) {
 	}
 	for _, s := range snap.Layout.Segments() {
 		r := m.all[targetID(s)]
-		if r == nil {
+		if r == nil || r.lane.rewound() {
 			r = m.start(ctx, hard, s, group)
 			m.all[targetID(s)] = r
 		}

@@ -153,6 +153,18 @@ func (r *Records) Record(lane string) (Record, bool) {
 	return rec, ok
 }
 
+// Rewound reports whether the topic, read to its end, has a record of the lane that is
+// not finished and of a later epoch.
+func (r *Records) Rewound(lane string, epoch uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.view == nil || r.endedIn != r.view {
+		return false
+	}
+	rec, ok := r.view.records[lane]
+	return ok && !rec.Finished && rec.Epoch > epoch
+}
+
 // Finished is closed when a record says that a lane is finished.
 func (r *Records) Finished() <-chan struct{} {
 	r.mu.Lock()

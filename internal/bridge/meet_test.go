@@ -108,3 +108,24 @@ func TestRewindMeetsStart(t *testing.T) {
 		}
 	}
 }
+
+// An instance that was cut off from both clusters during a rewind takes part in it when it
+// is back, also with the lanes that it had finished.
+func TestRewindMeetsTheCutOff(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options = ", on_gap: stop"
+		r := w.run()
+		w.loaded()
+		time.Sleep(20 * time.Second) // fake time: the sealed segments are finished
+		r.line.kill()
+		w.rewind(replicate.Point{}, nil)
+		r.line.heal()
+		w.publish(orders, 10)
+		w.copied(orders)
+		if notes := r.notes(); notes != "[]" {
+			t.Error(notes)
+		}
+		r.stop()
+		w.want(orders, w.twice(orders, 90, 0)...)
+	})
+}

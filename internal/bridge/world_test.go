@@ -132,6 +132,7 @@ type running struct {
 	w      *world
 	board  *status.Board
 	bridge *Bridge
+	line   *line
 	stop   func()
 	kill   func() // what it does afterwards does not get out
 }
@@ -151,7 +152,7 @@ func (w *world) run() *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
-	return &running{w: w, board: board, bridge: b, stop: func() {
+	return &running{w: w, board: board, bridge: b, line: l, stop: func() {
 		w.t.Helper()
 		cancel()
 		w.must(<-done)
@@ -191,6 +192,13 @@ func (l *line) kill() {
 			_ = c.Close()
 		}
 	}
+}
+
+// heal ends what kill began.
+func (l *line) heal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = false
 }
 
 // shows waits until mapping orders shows a reason.
