@@ -30,6 +30,7 @@ type Records struct {
 	asked    uint64        // how often it was
 	ended    uint64        // the last time it was reached, as counted by asked
 	endedIn  *recordView
+	nudged   time.Time
 }
 
 // recordView is what one reader has seen since it started at the earliest entry.
@@ -69,7 +70,7 @@ func (r *Records) Run(ctx context.Context) error {
 }
 
 func (r *Records) read(ctx context.Context, healthy func()) error {
-	rd, err := openReader(ctx, r.client, r.topic, recordPermits)
+	rd, err := openReader(ctx, r.client, r.topic)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (r *Records) read(ctx context.Context, healthy func()) error {
 			quiet = 0
 		default:
 			if quiet++; quiet >= deadReader {
-				return errors.Join(errStarved, nudge(ctx, r.client, r.topic))
+				return errStarved
 			}
 		}
 	}
@@ -102,9 +103,6 @@ func (r *Records) read(ctx context.Context, healthy func()) error {
 const deadReader = 2
 
 var errStarved = errors.New("the broker has more and delivers nothing")
-
-// recordPermits is how many records the reader asks for at once.
-const recordPermits = 1000
 
 func (r *Records) replace(v *recordView) {
 	r.mu.Lock()
@@ -206,6 +204,7 @@ func (r *Records) Each(ctx context.Context, f func(lane string, rec Record)) err
 // its position alone cannot be awaited. f looks at what was read, under the lock.
 func (r *Records) readTo(ctx context.Context, pos Position, f func(*recordView)) error {
 	before := r.question()
+	seen, since := noPosition(), time.Now()
 	for {
 		if r.reached(pos, f) {
 			return nil
@@ -213,9 +212,41 @@ func (r *Records) readTo(ctx context.Context, pos Position, f func(*recordView))
 		if v := r.end(ctx, before); v != nil && r.look(v, f) {
 			return nil
 		}
+		if now := r.seen(); now != seen {
+			seen, since = now, time.Now()
+		} else if time.Since(since) > nudgeAfter {
+			r.nudge(ctx)
+		}
 		if pause(ctx, endPoll); ctx.Err() != nil {
 			return fmt.Errorf("reading %s: %w", r.topic, ctx.Err())
 		}
+	}
+}
+
+// seen is where the present reader is.
+func (r *Records) seen() Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.view == nil {
+		return noPosition()
+	}
+	return r.view.seen
+}
+
+// nudge ends a wait for what a compacted reader is never given. Of many who wait one
+// nudges.
+func (r *Records) nudge(ctx context.Context) {
+	r.mu.Lock()
+	early := time.Since(r.nudged) < nudgeAfter
+	if !early {
+		r.nudged = time.Now()
+	}
+	r.mu.Unlock()
+	if early {
+		return
+	}
+	if err := nudge(ctx, r.client, r.topic); err != nil && ctx.Err() == nil {
+		r.log.Debug("not nudged", "error", err)
 	}
 }
 

@@ -112,19 +112,27 @@ type reader struct {
 	permits  int // asked for at once
 	used     int
 	seen     Position
+
+	entries, bytes int // read so far
 }
 
-// scanPermits is how many entries a scan asks for at once: parked ones are large.
-const scanPermits = 8
+// A reader asks for a few entries at first, since parked ones are large, and for more
+// and more as it sees that they are small: of few at a time a broker gives a
+// thousand a second.
+const (
+	readPermits = 8 // at first
+	mostPermits = 1000
+	askedBytes  = 8 << 20 // at once, at most
+)
 
-func openReader(ctx context.Context, client *pulsar.Client, topic string, permits int) (*reader, error) {
-	events := &readerEvents{box: make(chan pulsar.Message, 4*permits), done: make(chan error, 1)}
+func openReader(ctx context.Context, client *pulsar.Client, topic string) (*reader, error) {
+	events := &readerEvents{box: make(chan pulsar.Message, 4*mostPermits), done: make(chan error, 1)}
 	consumer, err := subscribeReader(ctx, client, topic, "read", pulsar.Earliest(), true, events)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{consumer: consumer, events: events, permits: permits, seen: noPosition()}
-	if err := consumer.Flow(uint32(permits)); err != nil {
+	r := &reader{consumer: consumer, events: events, permits: readPermits, seen: noPosition()}
+	if err := consumer.Flow(readPermits); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -154,11 +162,23 @@ func (r *reader) next(ctx context.Context, wait time.Duration) (m pulsar.Message
 		}
 	}
 	r.seen = m.ID
+	r.entries++
+	r.bytes += m.Entry.Size()
 	if r.used++; r.used >= r.permits/2 {
-		err = r.consumer.Flow(uint32(r.used))
+		more := r.grow()
+		err = r.consumer.Flow(uint32(r.used + more))
 		r.used = 0
 	}
 	return m, true, err
+}
+
+// grow doubles what is asked for at once, if entries are small, and returns by how much
+// it has grown.
+func (r *reader) grow() int {
+	most := min(mostPermits, askedBytes/max(r.bytes/r.entries, 1))
+	more := max(min(r.permits, most-r.permits), 0)
+	r.permits += more
+	return more
 }
 
 func (r *reader) close() { closeConsumer(r.consumer) }
@@ -170,11 +190,12 @@ func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key s
 
 // scanWhole is scan for who needs more than key and value.
 func scanWhole(ctx context.Context, client *pulsar.Client, topic string, f func(pulsar.Message) (more bool)) error {
-	r, err := openReader(ctx, client, topic, scanPermits)
+	r, err := openReader(ctx, client, topic)
 	if err != nil {
 		return err
 	}
 	defer r.close()
+	nudged := false
 	for began := time.Now(); ; {
 		m, ok, err := r.next(ctx, endPoll)
 		switch {
@@ -191,8 +212,14 @@ func scanWhole(ctx context.Context, client *pulsar.Client, topic string, f func(
 			if end, err := AtEnd(ctx, r.consumer, r.seen); err != nil || end && len(r.events.box) == 0 {
 				return err
 			}
-			if time.Since(began) > client.OperationTimeout() {
-				return fmt.Errorf("reading %s: %w", topic, errors.Join(errStarved, nudge(ctx, client, topic)))
+			switch quiet := time.Since(began); {
+			case quiet > client.OperationTimeout():
+				return fmt.Errorf("reading %s: %w", topic, errStarved)
+			case quiet > nudgeAfter && !nudged:
+				nudged = true
+				if err := nudge(ctx, client, topic); err != nil {
+					return fmt.Errorf("reading %s: %w", topic, errors.Join(errStarved, err))
+				}
 			}
 		}
 	}
@@ -200,6 +227,11 @@ func scanWhole(ctx context.Context, client *pulsar.Client, topic string, f func(
 
 // nudgeKey is the key of an entry that says nothing.
 const nudgeKey = "nudge"
+
+// nudgeAfter is how long a reader may be given nothing and not be at the end before it
+// is nudged. One nudge too many costs an entry, which compaction drops; one too late
+// costs a start this time.
+const nudgeAfter = time.Second
 
 // nudge appends an entry that every reader is given. Where the last entries below
 // a compaction's horizon are barriers, a compacted reader is never given them and

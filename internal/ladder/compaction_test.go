@@ -33,8 +33,13 @@ func TestBarrierBelowTheHorizonOfACompaction(t *testing.T) {
 		w.must(p.Send(pulsar.Outgoing{Metadata: mustMarshal(marker), Marker: true}))
 		w.must(<-o.answer)
 		w.must(w.west().Compact(recordTopic))
+		began := time.Now()
 		i := w.start("one")
 		w.publisher.burst(w.plan.rng, 20)
+		w.await("something is copied", func() bool { return i.count("messages_total") > 0 })
+		if took := time.Since(began); took > 5*time.Second { // of the test's own clock; the time-out of an operation
+			w.errorf("the start took %v", took)
+		}
 		w.settle("after the kill")
 		i.stop()
 		w.verdict(w.outcome())
