@@ -38,8 +38,12 @@ func TestKills(t *testing.T) {
 	})
 	t.Logf("%d kills, %d with unreceipted sends; %d of %d recoveries found something stored; target changed between crash and restart %d times, unloaded %d times",
 		tally.kills, tally.flying, tally.found, tally.recoveries, tally.relaid, tally.unloaded)
-	if tally.kills > killsPerWorld && (3*tally.flying < tally.kills || 5*tally.found < tally.recoveries || tally.relaid == 0 || tally.unloaded == 0) {
-		t.Error("that proves nothing: at least a third of the kills should meet unreceipted sends, and a fifth of the recoveries find something")
+	least := 3 // of so many kills one at least meets unreceipted sends: half of them do, and a little more
+	if tally.kills >= 1000 {
+		least = 2
+	}
+	if tally.kills > killsPerWorld && (least*tally.flying < tally.kills || 5*tally.found < tally.recoveries || tally.relaid == 0 || tally.unloaded == 0) {
+		t.Errorf("that proves nothing: a kill in %d at least should meet unreceipted sends, and a fifth of the recoveries find something", least)
 	}
 }
 
