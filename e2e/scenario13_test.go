@@ -16,7 +16,7 @@ import (
 // sample is repeated with broker deduplication on.
 func TestScenario13KilledUnderLoad(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
-		s := newScene(t, 45*time.Minute)
+		s := newScene(t, 60*time.Minute)
 		s.killedUnderLoad(byMode(s, 20, 200)).allKinds()
 	})
 	t.Run("deduplicated", func(t *testing.T) {
@@ -59,7 +59,8 @@ func (s *scene) killedUnderLoad(rounds int) *stage {
 	}
 	stop()
 	g.must(d.WaitReady(g.within(time.Minute, "getting ready")))
-	g.exactly(load, 2*time.Minute)
+	// The source has had hundreds of generations of segments, each of which takes a second or two.
+	g.exactly(load, byMode(s, 2*time.Minute, 15*time.Minute))
 	g.Logf("%d kills: %d with unreceipted sends, %d recoveries of %d found something stored, target changed in %d before the restart, split in %d, unloaded in %d",
 		rounds, doubtful, found, rounds-1, changed, split, unloaded)
 	if rounds < 20 { // a sample
