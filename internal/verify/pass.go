@@ -61,6 +61,10 @@ func (c *comparison) open(ctx context.Context) (*pass, error) {
 	}
 	if err == nil {
 		var p *pass
+		// What was stored and copied since the source was opened counts, too.
+		for i, r := range source {
+			r.through = c.lanes.all[i].frontier
+		}
 		if p, err = c.openTarget(ctx); err == nil {
 			p.source = source
 			return p, nil

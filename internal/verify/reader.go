@@ -28,7 +28,7 @@ const (
 )
 
 // reader reads a segment or a regular topic from its earliest entry up to an end
-// that is fixed when it opens, and leaves nothing behind: its subscription is
+// that is fixed when it opens, or soon after, and leaves nothing behind: its subscription is
 // not durable. A lost connection is made again.
 type reader struct {
 	client    *pulsar.Client
@@ -45,6 +45,7 @@ type reader struct {
 	total   int64 // entries when it was opened, markers included
 	read    int64
 	seen    replicate.Position
+	through replicate.Position // the end is not before it, whatever total was
 	pending *pulsar.Message
 }
 
@@ -55,7 +56,7 @@ func openReader(ctx context.Context, client *pulsar.Client, topic string, window
 
 // openReaderAt starts at an entry that is there.
 func openReaderAt(ctx context.Context, start replicate.Position, client *pulsar.Client, topic string, window int, compacted bool) (*reader, error) {
-	r := &reader{client: client, topic: topic, window: window, compacted: compacted, start: start, seen: before(), size: window / leastPermits}
+	r := &reader{client: client, topic: topic, window: window, compacted: compacted, start: start, seen: before(), through: before(), size: window / leastPermits}
 	if err := r.retry(ctx, func() error { return r.open(ctx) }); err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func (r *reader) next(ctx context.Context) (m pulsar.Message, ok bool, err error
 
 func (r *reader) receive(ctx context.Context) (pulsar.Message, bool, error) {
 	for began := time.Now(); ; {
-		if r.read >= r.total {
+		if r.read >= r.total && r.seen.Compare(r.through) >= 0 {
 			// All that was there is read, whatever came since.
 			return pulsar.Message{}, false, nil
 		}
