@@ -138,14 +138,11 @@ func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) 
 // key's, and a barrier comes first, so that of several who write at once only one
 // does: compaction would keep the last one.
 func (m *Mapping) writeGenesis(ctx context.Context, client *pulsar.Client, topic string, g Genesis) error {
-	w, err := openWriter(ctx, client, topic, hashed([]byte(g.Key())))
+	w, _, err := claimWriter(ctx, client, topic, hashed([]byte(g.Key())))
 	if err != nil {
 		return fmt.Errorf("write the genesis to %s: %w", topic, err)
 	}
 	defer w.close()
-	if _, err = w.barrier(ctx); err != nil {
-		return fmt.Errorf("write the genesis to %s: %w", topic, err)
-	}
 	there, err := findGenesis(ctx, client, topic, g.Key())
 	switch {
 	case err != nil:

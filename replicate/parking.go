@@ -74,12 +74,12 @@ func (s *session) takeParking(ef Effect) {
 
 func (s *session) openParking(ctx context.Context, ef Effect) (*writer, Event, error) {
 	env := s.lane.env
-	w, err := openWriter(ctx, env.Source.Client, env.ParkingTopic, s.lane.name)
+	w, at, err := claimWriter(ctx, env.Source.Client, env.ParkingTopic, s.lane.name)
 	if err != nil {
 		return nil, Event{}, err
 	}
-	ev := Event{Kind: evParkingTaken, Gen: ef.Gen}
-	if ev.Pos, err = w.barrier(ctx); err == nil && ef.From != noPosition() {
+	ev := Event{Kind: evParkingTaken, Gen: ef.Gen, Pos: at}
+	if ef.From != noPosition() {
 		ev.Found, _, err = env.ParkingScans.find(ctx, env.ParkingTopic, s.lane.name, ef.From, ev.Pos, nil)
 	}
 	if err != nil {

@@ -65,8 +65,21 @@ func (w *writer) append(ctx context.Context, key string, value []byte, propertie
 	return err
 }
 
-// barrier writes a barrier: nothing that an earlier holder of the name sent can
-// land above it.
+// claimWriter is openWriter under a name that one holds at a time, with a barrier:
+// nothing that an earlier holder sent can land above it.
+func claimWriter(ctx context.Context, client *pulsar.Client, topic, name string) (*writer, Position, error) {
+	w, err := openWriter(ctx, client, topic, name)
+	if err != nil {
+		return nil, noPosition(), err
+	}
+	at, err := w.barrier(ctx)
+	if err != nil {
+		w.close()
+		return nil, noPosition(), fmt.Errorf("barrier on %s: %w", topic, err)
+	}
+	return w, at, nil
+}
+
 func (w *writer) barrier(ctx context.Context) (Position, error) {
 	metadata, err := barrier(w.producer.Name(), w.next)
 	if err != nil {
