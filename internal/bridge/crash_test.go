@@ -83,10 +83,7 @@ func (w *world) began() {
 	w.t.Helper()
 	r := w.run()
 	time.Sleep(3 * time.Second) // fake time
-	if notes := r.notes(); notes != "[]" {
-		w.t.Error(notes)
-	}
-	r.stop()
+	r.endsWell()
 }
 
 // Wherever forget is killed: a second one brings it to its end, and a start in
@@ -113,9 +110,7 @@ func TestForgetKilled(t *testing.T) {
 // The same of rewind.
 func TestRewindKilled(t *testing.T) {
 	crashes(t, 60, 7, func(w *world, n int) bool {
-		r := w.run()
-		w.loaded()
-		r.stop()
+		w.loadedOnce()
 		rewind := func() error { _, err := w.tryRewind(replicate.RewindOptions{Yes: true}, nil); return err }
 		if !w.crashAt(n, rewind) {
 			return false
@@ -125,13 +120,7 @@ func TestRewindKilled(t *testing.T) {
 			w.lastWords()
 		}
 		w.must(rewind())
-		r = w.run()
-		w.publish(orders, 10)
-		w.copied(orders)
-		if notes := r.notes(); notes != "[]" {
-			w.t.Error(notes)
-		}
-		r.stop()
+		w.copiedOnce(10)
 		w.wantLast(orders, w.published[orders]...)
 		return true
 	})

@@ -44,10 +44,7 @@ func TestForget(t *testing.T) {
 				w.publish(bills, 20)
 				w.copied(orders)
 				w.copied(bills)
-				if notes := r.notes(); notes != "[]" {
-					t.Error(notes)
-				}
-				r.stop()
+				r.endsWell()
 				if start == "latest" {
 					w.want(orders, w.twice(orders, 50, 60)...)
 				} else {
@@ -136,10 +133,7 @@ func TestForgetAttached(t *testing.T) {
 		w.publish(orders, 20)
 		w.copied(orders)
 		r.stop()
-		r = w.run()
-		w.publish(orders, 20)
-		w.copied(orders)
-		r.stop()
+		w.copiedOnce(20)
 		w.want(orders, w.published[orders]...)
 	})
 }
@@ -147,10 +141,7 @@ func TestForgetAttached(t *testing.T) {
 // A lane that lives holds its name, even when nothing else can be seen of it.
 func TestForgetLivingLane(t *testing.T) {
 	inWorld(t, func(w *world) {
-		r := w.run()
-		w.publish(orders, 20)
-		w.copied(orders)
-		r.stop()
+		w.copiedOnce(20)
 		before := fmt.Sprint(w.kept())
 		seg := w.segments("east", orders)[1]
 		lane := replicate.LaneID{Subscription: "geobridge.g.west.orders", SourceCluster: "east", SourceTopic: orders, Segment: seg.ID,
@@ -171,10 +162,7 @@ func TestForgetLivingLane(t *testing.T) {
 // What is parked stays, and is counted by entry.
 func TestForgetKeepsParked(t *testing.T) {
 	inWorld(t, func(w *world) {
-		r := w.run()
-		w.publish(orders, 5)
-		w.copied(orders)
-		r.stop()
+		w.copiedOnce(5)
 		for _, p := range []struct{ entry, piece, mapping, body string }{
 			{"3:1", "0", "orders", "a"}, {"3:1", "1", "orders", "b"}, {"3:2", "0", "orders", "c"}, {"3:3", "0", "orders", "d"}, {"3:3", "0", "orders", ""}, {"4:1", "0", "bills", "e"},
 		} {
@@ -232,10 +220,7 @@ func TestForgetCrashes(t *testing.T) {
 				w.publish(bills, 10)
 				w.copied(orders)
 				w.copied(bills)
-				if notes := r.notes(); notes != "[]" {
-					t.Error(notes)
-				}
-				r.stop()
+				r.endsWell()
 				w.want(orders, w.twice(orders, before, 0)...)
 				w.want(bills, w.published[bills]...)
 			})
@@ -252,10 +237,7 @@ func TestForgetCrashes(t *testing.T) {
 // What another deployment made is not touched, nor what nobody can tell.
 func TestForgetOthers(t *testing.T) {
 	inWorld(t, func(w *world) {
-		r := w.run()
-		w.publish(orders, 5)
-		w.copied(orders)
-		r.stop()
+		w.copiedOnce(5)
 		cfg := w.config()
 		cfg.Mappings[0].To.Topic = "topic://public/default/other"
 		u, end, err := NewUpkeep(cfg, cfg.Mappings[0], w.upkeepOptions(nil))
@@ -269,7 +251,7 @@ func TestForgetOthers(t *testing.T) {
 		if _, err := w.tryForget(true, nil); !replicate.Refused(err) || !strings.Contains(err.Error(), "the record of how this mapping began is missing on persistent://public/default/__geobridge.g.checkpoint (west)") {
 			t.Error(err)
 		}
-		r = w.run()
+		r := w.run()
 		r.shows("the record of how it began is missing")
 		w.must(r.bridge.Resume("orders"))
 		w.publish(orders, 5)

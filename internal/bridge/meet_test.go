@@ -38,10 +38,7 @@ func TestForgetMeetsStart(t *testing.T) {
 				}
 				w.publish(orders, 10)
 				w.copied(orders)
-				if notes := r.notes(); notes != "[]" {
-					t.Error(notes)
-				}
-				r.stop()
+				r.endsWell()
 				w.want(orders, w.twice(orders, before, 0)...)
 			})
 		})
@@ -54,15 +51,6 @@ func TestForgetMeetsStart(t *testing.T) {
 	}
 }
 
-// copiedOnce leaves a mapping that has copied n messages, and is stopped.
-func (w *world) copiedOnce(n int) {
-	w.t.Helper()
-	r := w.run()
-	w.publish(orders, n)
-	w.copied(orders)
-	r.stop()
-}
-
 // An instance that starts in the middle of a rewind opens no lane before its end.
 func TestRewindMeetsStart(t *testing.T) {
 	for step := 1; ; step++ {
@@ -70,10 +58,8 @@ func TestRewindMeetsStart(t *testing.T) {
 		t.Run(fmt.Sprint(step), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.options = ", on_gap: stop"
-				r := w.run()
-				w.loaded()
-				r.stop()
-				r = nil
+				w.loadedOnce()
+				var r *running
 				steps := 0
 				got, err := w.tryRewind(replicate.RewindOptions{Yes: true}, func(context.CancelFunc, string) {
 					if steps++; steps == step {
@@ -89,10 +75,7 @@ func TestRewindMeetsStart(t *testing.T) {
 				}
 				w.publish(orders, 10)
 				w.copied(orders)
-				if notes := r.notes(); notes != "[]" {
-					t.Error(notes)
-				}
-				r.stop()
+				r.endsWell()
 				if err == nil {
 					w.want(orders, w.twice(orders, 90, 0)...)
 				} else {
@@ -122,10 +105,7 @@ func TestRewindMeetsTheCutOff(t *testing.T) {
 		r.line.heal()
 		w.publish(orders, 10)
 		w.copied(orders)
-		if notes := r.notes(); notes != "[]" {
-			t.Error(notes)
-		}
-		r.stop()
+		r.endsWell()
 		w.want(orders, w.twice(orders, 90, 0)...)
 	})
 }

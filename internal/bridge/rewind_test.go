@@ -58,6 +58,15 @@ func (w *world) loaded() (second time.Time) {
 	return second
 }
 
+// loadedOnce leaves a mapping that has copied that, and is stopped.
+func (w *world) loadedOnce() (second time.Time) {
+	w.t.Helper()
+	r := w.run()
+	second = w.loaded()
+	r.endsWell()
+	return second
+}
+
 // Everything after the point comes once more, each key in order, behind what is
 // there; nothing is lost, and nothing is taken for a gap.
 func TestRewind(t *testing.T) {
@@ -74,19 +83,14 @@ func TestRewind(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.options = ", on_gap: stop"
-				r := w.run()
-				second := w.loaded()
-				r.stop()
+				second := w.loadedOnce()
 				w.rewind(tt.to(second), nil)
-				r = w.run()
+				r := w.run()
 				w.publish(orders, 20)
 				w.copied(orders)
 				w.publish(bills, 10)
 				w.copied(bills)
-				if notes := r.notes(); notes != "[]" {
-					t.Error(notes)
-				}
-				r.stop()
+				r.endsWell()
 				w.want(orders, w.twice(orders, 90, tt.from)...)
 				w.want(bills, w.published[bills]...)
 			})
@@ -97,10 +101,7 @@ func TestRewind(t *testing.T) {
 // Of one segment, from one entry on; what follows it in other segments comes, too.
 func TestRewindSegment(t *testing.T) {
 	inWorld(t, func(w *world) {
-		r := w.run()
-		w.publish(orders, 40)
-		w.copied(orders)
-		r.stop()
+		w.copiedOnce(40)
 		segment := w.segments("east", orders)[1]
 		entries, err := w.sides["east"].Entries(segment.Topic(orders))
 		w.must(err)
@@ -114,7 +115,7 @@ func TestRewindSegment(t *testing.T) {
 		if plan := w.rewind(replicate.Point{Position: &at}, &segment.ID); plan.Entries != int64(len(entries)-5) {
 			t.Errorf("%+v", plan)
 		}
-		r = w.run()
+		r := w.run()
 		w.copied(orders)
 		r.stop()
 		want := slices.Clone(w.published[orders])
@@ -129,9 +130,7 @@ func TestRewindSegment(t *testing.T) {
 // each key's last word stays the last.
 func TestRewindParent(t *testing.T) {
 	inWorld(t, func(w *world) {
-		r := w.run()
-		second := w.loaded()
-		r.stop()
+		second := w.loadedOnce()
 		plan := w.rewind(replicate.Point{Time: second.Add(-time.Second - 10*time.Millisecond)}, new(uint64(0)))
 		moves := map[uint64]bool{}
 		for _, l := range plan.Lanes {
@@ -140,7 +139,7 @@ func TestRewindParent(t *testing.T) {
 		if fmt.Sprint(moves) != "map[0:true 1:false 2:true 3:true 4:true]" {
 			t.Errorf("%+v", plan.Lanes)
 		}
-		r = w.run()
+		r := w.run()
 		w.copied(orders)
 		r.stop()
 		w.lastWords()
@@ -163,13 +162,7 @@ func TestRewindThroughEmptySegments(t *testing.T) {
 				time.Sleep(20 * time.Second) // fake time: the sealed segments are finished
 				r.stop()
 				w.rewind(replicate.Point{}, segment)
-				r = w.run()
-				w.publish(orders, 10)
-				w.copied(orders)
-				if notes := r.notes(); notes != "[]" {
-					t.Error(notes)
-				}
-				r.stop()
+				w.copiedOnce(10)
 				w.lastWords()
 				if segment == nil {
 					w.want(orders, w.twice(orders, 330, 0)...)
@@ -216,10 +209,7 @@ func TestRewindAfterCrash(t *testing.T) {
 			t.Fatalf("nothing was in doubt: %d", n)
 		}
 		w.rewind(replicate.Point{}, nil)
-		r = w.run()
-		w.publish(orders, 10)
-		w.copied(orders)
-		r.stop()
+		w.copiedOnce(10)
 		w.wantLast(orders, w.published[orders]...)
 		for key, all := range w.stored(orders) {
 			if most := 2*6 + 1; len(all) > most {
@@ -267,9 +257,7 @@ func TestRewindCrashes(t *testing.T) {
 		t.Run(fmt.Sprint(crash), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.options = ", on_gap: stop"
-				r := w.run()
-				w.loaded()
-				r.stop()
+				w.loadedOnce()
 				steps := 0
 				_, err := w.tryRewind(replicate.RewindOptions{Yes: true}, func(cancel context.CancelFunc, step string) {
 					if steps++; steps == crash {
@@ -279,22 +267,10 @@ func TestRewindCrashes(t *testing.T) {
 				if over = err == nil; over {
 					return
 				}
-				r = w.run()
-				w.publish(orders, 10)
-				w.copied(orders)
-				if notes := r.notes(); notes != "[]" {
-					t.Error(notes)
-				}
-				r.stop()
+				w.copiedOnce(10)
 				w.lastWords()
 				w.rewind(replicate.Point{}, nil)
-				r = w.run()
-				w.publish(orders, 10)
-				w.copied(orders)
-				if notes := r.notes(); notes != "[]" {
-					t.Error(notes)
-				}
-				r.stop()
+				w.copiedOnce(10)
 				w.wantLast(orders, w.published[orders]...)
 			})
 		})
@@ -352,13 +328,7 @@ func TestRewindTrimmed(t *testing.T) {
 		if plan := w.rewind(replicate.Point{}, nil); fmt.Sprint(plan.Gone) != "[0]" || plan.Entries != 20 {
 			t.Errorf("%+v", plan)
 		}
-		r = w.run()
-		w.publish(orders, 10)
-		w.copied(orders)
-		if notes := r.notes(); notes != "[]" {
-			t.Error(notes)
-		}
-		r.stop()
+		w.copiedOnce(10)
 		w.want(orders, w.twice(orders, 40, 20)...)
 	})
 }

@@ -214,6 +214,24 @@ func (r *running) shows(text string) {
 // notes are what mapping orders has to say of things that are over.
 func (r *running) notes() string { return fmt.Sprint(r.board.Report().Mappings[0].Notes) }
 
+// endsWell stops a bridge that has nothing to say of things that are over.
+func (r *running) endsWell() {
+	r.w.t.Helper()
+	if notes := r.notes(); notes != "[]" {
+		r.w.t.Error(notes)
+	}
+	r.stop()
+}
+
+// copiedOnce leaves a mapping that has copied n messages more, and is stopped.
+func (w *world) copiedOnce(n int) {
+	w.t.Helper()
+	r := w.run()
+	w.publish(orders, n)
+	w.copied(orders)
+	r.endsWell()
+}
+
 // eventually waits on fake time.
 func (w *world) eventually(holds func() bool, what func() string) {
 	w.t.Helper()
