@@ -30,6 +30,7 @@ type guard struct {
 	// released are the sealed segments whose end the guard has reached.
 	released map[TargetID]bool
 	idle     map[TargetID]bool // sealed, and not listed in the last round
+	again    atomic.Bool       // it was recorded anew, and begins at the earliest of each segment
 }
 
 type guardHold struct {
@@ -77,27 +78,18 @@ func (g *guard) move(ctx context.Context) {
 	reading, cancel := context.WithTimeout(ctx, guardInterval)
 	defer cancel()
 	marks := g.marks(reading)
-	low := map[TargetID]Position{}
-	source := g.env.Source.Layout.Snapshot().Layout
-	err := g.env.Records.Each(reading, func(_ string, rec Record) {
-		if g.env.over(rec, source) {
-			return
-		}
-		for _, f := range rec.Floors {
-			if f.Topic != g.env.Target.Topic {
-				continue
-			}
-			if l, ok := low[f.TargetID]; !ok || f.Pos.Compare(l) < 0 {
-				low[f.TargetID] = f.Pos
-			}
-			if f.Pos.Compare(g.highest(f.TargetID)) > 0 {
-				g.high[f.TargetID] = f.Pos
-			}
-		}
-	})
+	low, high, err := g.env.floors(reading)
 	if err != nil {
 		g.log.Debug("guard not moved", "error", err)
 		return
+	}
+	for id, p := range high {
+		if p.Compare(g.highest(id)) > 0 {
+			g.high[id] = p
+		}
+	}
+	if g.again.Swap(false) {
+		clear(g.released)
 	}
 	g.compare(marks, low)
 	for _, s := range snap.Layout.Segments() {
@@ -120,6 +112,30 @@ func (g *guard) move(ctx context.Context) {
 		}
 	}
 	g.forget(snap.Layout)
+}
+
+// floors is the lowest and the highest floor of each target segment that records
+// list.
+func (e *Env) floors(ctx context.Context) (low, high map[TargetID]Position, err error) {
+	low, high = map[TargetID]Position{}, map[TargetID]Position{}
+	source := e.Source.Layout.Snapshot().Layout
+	err = e.Records.Each(ctx, func(_ string, rec Record) {
+		if e.over(rec, source) {
+			return
+		}
+		for _, f := range rec.Floors {
+			if f.Topic != e.Target.Topic {
+				continue
+			}
+			if l, ok := low[f.TargetID]; !ok || f.Pos.Compare(l) < 0 {
+				low[f.TargetID] = f.Pos
+			}
+			if h, ok := high[f.TargetID]; !ok || f.Pos.Compare(h) > 0 {
+				high[f.TargetID] = f.Pos
+			}
+		}
+	})
+	return low, high, err
 }
 
 // lookRounds: where the guard stands is asked for every so many rounds.

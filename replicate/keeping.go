@@ -156,7 +156,7 @@ func (m *Mapping) checkTarget(ctx context.Context, keeping Keeping) {
 	env.metrics.setProtected(protectGuard, subs[guard].Recorded && !m.guard.ahead.Load())
 	if !subs[guard].Recorded {
 		env.Log.Error("the guard is not recorded at the target any more: recording it again", "subscription", guard)
-		if err := m.ensureGuard(ctx); err != nil {
+		if err := m.ensureGuard(ctx, false); err != nil {
 			env.Log.Warn("cannot record the guard", "error", err)
 		}
 	}

@@ -101,7 +101,7 @@ func (m *Mapping) prepare(ctx context.Context) error {
 		return err
 	}
 	if m.policy.Guard {
-		if err := m.ensureGuard(ctx); err != nil {
+		if err := m.ensureGuard(ctx, !g.Subscribed); err != nil {
 			return err
 		}
 	}
@@ -113,19 +113,31 @@ func (m *Mapping) prepare(ctx context.Context) error {
 	return m.writeGenesis(ctx, env.Target.Client, env.CheckpointTopic, g)
 }
 
-// ensureGuard records the guard at the target, at the end of every segment.
-func (m *Mapping) ensureGuard(ctx context.Context) error {
+// ensureGuard records the guard at the target. It begins at the earliest of each
+// segment, and is moved to the end only while no record lists any: what records
+// list is evidence, and a guard that an operator has deleted must not leave it behind.
+func (m *Mapping) ensureGuard(ctx context.Context, fresh bool) error {
 	t, guard := m.env.Target, GuardName(m.env.Subscription)
 	subs, err := t.Admin.Subscriptions(ctx, t.Topic)
 	if err != nil {
 		return fmt.Errorf("subscriptions of %s: %w", t.Topic, err)
 	}
-	if !subs[guard].Recorded {
+	recorded := subs[guard].Recorded
+	if !recorded {
+		m.guard.again.Store(true)
 		if err := t.Admin.RecordSubscription(ctx, t.Topic, guard); err != nil {
 			return fmt.Errorf("record guard %s: %w", guard, err)
 		}
-		if err := t.Admin.SkipAll(ctx, t.Topic, guard); err != nil {
-			return fmt.Errorf("move guard %s to the end: %w", guard, err)
+	}
+	if !recorded || fresh { // fresh: who recorded it may have died before it was moved
+		low, _, err := m.env.floors(ctx)
+		if err != nil {
+			return fmt.Errorf("records that need guard %s: %w", guard, err)
+		}
+		if len(low) == 0 {
+			if err := t.Admin.SkipAll(ctx, t.Topic, guard); err != nil {
+				return fmt.Errorf("move guard %s to the end: %w", guard, err)
+			}
 		}
 	}
 	m.env.metrics.setProtected(protectGuard, true)

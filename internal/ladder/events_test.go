@@ -100,7 +100,7 @@ func (w *world) does(what string, s *side) {
 	}
 }
 
-// nudge brings about what else happens never, or only before anything is copied.
+// nudge brings about what else happens never while something is in flight.
 func (w *world) nudge() {
 	s, r := w.sides[w.plan.rung.side], w.plan.rung
 	switch {
@@ -111,7 +111,7 @@ func (w *world) nudge() {
 	case r.side == east && r.typ == pulsarpb.BaseCommand_CLOSE_CONSUMER && r.sent:
 		w.burstInFlight()
 		s.Unload(s.layout().Active()[0].Topic(topicName))
-	case r.side == west && (r.point == "POST skip-all" || r.point == "PUT subscription"):
+	case r.deletesGuard():
 		w.note("the guard's record is deleted")
 		w.must(s.DeleteSubscription(topicName, replicate.GuardName(subscription)))
 	}

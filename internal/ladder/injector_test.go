@@ -159,7 +159,7 @@ func (i *injector) ready() (flying, ready bool) {
 	case flying && i.skip > 0 && !i.s.w.eager.Load():
 		i.skip--
 		return flying, false
-	case !flying && !i.s.w.fallback.Load():
+	case !flying && !i.s.w.fallback.Load() && !i.rung.beforeCopying():
 		return flying, false
 	}
 	return flying, true

@@ -61,6 +61,9 @@ func newPlan(seed uint64) plan {
 	if p.rung.atStart() {
 		p.skip = min(p.skip, 1)
 	}
+	if p.rung.deletesGuard() {
+		p.prunes = false // what is pruned before the guard is back is evidence, lost by the script itself
+	}
 	if p.rung.fault == event {
 		p.prunes = p.prunes && !p.rung.loosesBrokers()
 		p.joins = false
@@ -104,6 +107,12 @@ func (r rung) parks() bool {
 	return r.side == east && slices.Contains([]base{pulsarpb.BaseCommand_PRODUCER, pulsarpb.BaseCommand_PRODUCER_SUCCESS, pulsarpb.BaseCommand_SEND,
 		pulsarpb.BaseCommand_SEND_RECEIPT, pulsarpb.BaseCommand_SEND_ERROR, pulsarpb.BaseCommand_CLOSE_PRODUCER}, r.typ)
 }
+
+// deletesGuard: nothing else has the call made while something is in flight.
+func (r rung) deletesGuard() bool { return r.side == west && r.point == "PUT subscription" }
+
+// beforeCopying: the point is passed only before anything is copied.
+func (r rung) beforeCopying() bool { return r.point == "POST skip-all" }
 
 // loosesBrokers: topics are loaded anew, and trimmed then.
 func (r rung) loosesBrokers() bool {

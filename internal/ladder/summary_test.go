@@ -122,6 +122,7 @@ func whyNot(pair string) string {
 		{"east CLOSE_PRODUCER", "passed when something has been parked"},
 		{"REACHED_END", "passed at the end of a segment that is drained"},
 		{"PUT topic", "passed once when an instance starts"},
+		{"POST skip-all", "passed before anything is copied"},
 	} {
 		if strings.Contains(pair, row.point) {
 			return ": " + row.why

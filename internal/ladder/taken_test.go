@@ -200,6 +200,42 @@ func TestGuardIsTaken(t *testing.T) {
 	}
 }
 
+// A guard that was deleted, and is recorded again over what a crash left in doubt, keeps
+// that, also when the reader has all and the segment is loaded anew.
+func TestGuardIsRecordedAgainBelowTheEvidence(t *testing.T) {
+	taking(t, func(w *world) {
+		w.start("one")
+		sleep(w.ctx, 2*time.Second)
+		w.copy()
+		w.dieInFlight()
+		w.must(w.west().DeleteSubscription(topicName, replicate.GuardName(subscription)))
+		w.beforeClaim(func() {
+			w.must(w.west().SkipAll(topicName, reader))
+			w.west().Unload(w.west().layout().Active()[0].Topic(topicName))
+		})
+		i := w.start("two")
+		w.settle("after it")
+		if i.count("evidence_lost_total") != 0 || i.avoided() == 0 {
+			w.errorf("lost %v, avoided %v", i.count("evidence_lost_total"), i.avoided())
+		}
+	})
+}
+
+// beforeClaim does something once, before a target segment is taken.
+func (w *world) beforeClaim(f func()) {
+	w.west().injector.mu.Lock()
+	defer w.west().injector.mu.Unlock()
+	done := false
+	w.west().injector.script = func(c pulsartest.Command) (pulsartest.Action, bool) {
+		if done || c.Type != pulsarpb.BaseCommand_PRODUCER || c.Sent || !strings.HasPrefix(c.Base.GetProducer().GetTopic(), "segment://") {
+			return pulsartest.Pass(), false
+		}
+		done = true
+		w.later(0, f)
+		return pulsartest.Delay(time.Second), true
+	}
+}
+
 // An operator, or a TTL, moves the guard while nothing is in flight: it is said, and it
 // is over when the records have passed it.
 func TestGuardIsMovedWhileIdle(t *testing.T) {
