@@ -23,7 +23,7 @@ type Got struct {
 }
 
 // Wire is one raw connection to a broker. It has no opinion: it sends what it is told to,
-// keeps all that comes in order, and answers PINGs until Mute. One goroutine uses it.
+// keeps all that comes in order, and answers PINGs until Mute, and challenges from Renew on. One goroutine uses it.
 type Wire struct {
 	t      *T
 	Broker int
@@ -32,7 +32,8 @@ type Wire struct {
 	kept   []Got // arrived, and not asked for yet
 	ended  bool
 	mute   atomic.Bool
-	last   uint64 // request id
+	renew  atomic.Pointer[pulsarpb.BaseCommand] // answers an AUTH_CHALLENGE as it comes
+	last   uint64                               // request id
 }
 
 // Dial opens a connection without a word.
@@ -87,6 +88,9 @@ func (w *Wire) read() {
 				w.write(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_PONG.Enum(), Pong: &pulsarpb.CommandPong{}})
 			}
 			continue
+		}
+		if answer := w.renew.Load(); answer != nil && f.Type == pulsarpb.BaseCommand_AUTH_CHALLENGE {
+			w.write(answer)
 		}
 		w.in <- Got{f, time.Now()}
 	}
