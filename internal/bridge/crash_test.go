@@ -47,14 +47,14 @@ func (w *world) crashing(admin http.Handler) http.Handler {
 
 // crashAt has f crash at the n-th command; false: it came to its end before.
 func (w *world) crashAt(n int, f func() error) bool {
-	w.t.Helper()
+	w.T.Helper()
 	x := &crash{line: &line{w: w}}
 	x.left.Store(int64(n))
 	w.crash.Store(x)
 	err := f()
 	w.crash.Store(nil)
 	if struck := x.left.Load() <= 0; struck == (err == nil) && !struck {
-		w.t.Fatal(err) // nothing struck
+		w.T.Fatal(err) // nothing struck
 	}
 	return x.left.Load() <= 0
 }
@@ -80,7 +80,7 @@ func crashes(t *testing.T, least, each int, f func(w *world, n int) bool) {
 
 // began starts an instance for a moment.
 func (w *world) began() {
-	w.t.Helper()
+	w.T.Helper()
 	r := w.run()
 	time.Sleep(3 * time.Second) // fake time
 	r.endsWell()
@@ -99,7 +99,7 @@ func TestForgetKilled(t *testing.T) {
 		}
 		w.forget(true)
 		if left := w.kept(); len(left) > 0 {
-			w.t.Errorf("left: %v", left)
+			w.T.Errorf("left: %v", left)
 		}
 		w.copiedOnce(10)
 		w.wantLast(orders, w.published[orders]...)
@@ -119,7 +119,7 @@ func TestRewindKilled(t *testing.T) {
 			w.copiedOnce(1)
 			w.lastWords()
 		}
-		w.must(rewind())
+		w.Must(rewind())
 		w.copiedOnce(10)
 		w.wantLast(orders, w.published[orders]...)
 		return true

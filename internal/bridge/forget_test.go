@@ -57,14 +57,14 @@ func TestForget(t *testing.T) {
 }
 
 func (w *world) forget(yes bool) *replicate.Forgetting {
-	w.t.Helper()
+	w.T.Helper()
 	f, err := w.tryForget(yes, nil)
-	w.must(err)
+	w.Must(err)
 	return f
 }
 
 func (w *world) tryForget(yes bool, told func(ctx context.CancelFunc, step string)) (*replicate.Forgetting, error) {
-	w.t.Helper()
+	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	u, end := w.upkeep(func(step string) {
@@ -78,18 +78,18 @@ func (w *world) tryForget(yes bool, told func(ctx context.CancelFunc, step strin
 
 // kept is what both clusters hold of mapping orders.
 func (w *world) kept() (all []string) {
-	w.t.Helper()
+	w.T.Helper()
 	for side, sub := range map[string]string{"east": "geobridge.g.west.orders", "west": "geobridge-guard.geobridge.g.west.orders"} {
 		for _, s := range w.segments(side, orders) {
-			if n, err := w.sides[side].Backlog(s.Topic(orders), sub); err == nil {
+			if n, err := w.Sides[side].Backlog(s.Topic(orders), sub); err == nil {
 				all = append(all, fmt.Sprintf("%s on %s, segment %d, backlog %d", sub, side, s.ID, n))
 			}
 		}
 	}
 	for side, topic := range map[string]string{"west": "persistent://public/default/__geobridge.g.checkpoint", "east": "persistent://public/default/__geobridge.g.parking"} {
 		last := map[string]string{}
-		entries, err := w.sides[side].Entries(topic)
-		w.must(err)
+		entries, err := w.Sides[side].Entries(topic)
+		w.Must(err)
 		for _, e := range entries {
 			last[string(e.Info.PartitionKey)] = string(e.Payload)
 		}
@@ -154,7 +154,7 @@ func TestForgetLivingLane(t *testing.T) {
 		if after := fmt.Sprint(w.kept()); after != before {
 			t.Errorf("before %s\nafter %s", before, after)
 		}
-		w.must(holder.Close(context.Background()))
+		w.Must(holder.Close(context.Background()))
 		w.forget(true)
 	})
 }
@@ -241,19 +241,19 @@ func TestForgetOthers(t *testing.T) {
 		cfg := w.config()
 		cfg.Mappings[0].To.Topic = "topic://public/default/other"
 		u, end, err := NewUpkeep(cfg, cfg.Mappings[0], w.upkeepOptions(nil))
-		w.must(err)
+		w.Must(err)
 		defer end()
 		before := len(w.kept())
 		if _, err := u.Forget(context.Background(), true); !replicate.Refused(err) || !strings.Contains(err.Error(), `belongs to mapping "orders", which copies topic://public/default/orders on east to topic://public/default/orders on west`) {
 			t.Error(err)
 		}
-		w.must(w.sides["west"].DeleteRegular("persistent://public/default/__geobridge.g.checkpoint"))
+		w.Must(w.Sides["west"].DeleteRegular("persistent://public/default/__geobridge.g.checkpoint"))
 		if _, err := w.tryForget(true, nil); !replicate.Refused(err) || !strings.Contains(err.Error(), "the record of how this mapping began is missing on persistent://public/default/__geobridge.g.checkpoint (west)") {
 			t.Error(err)
 		}
 		r := w.run()
 		r.shows("the record of how it began is missing")
-		w.must(r.bridge.Resume("orders"))
+		w.Must(r.bridge.Resume("orders"))
 		w.publish(orders, 5)
 		w.copied(orders)
 		r.stop()

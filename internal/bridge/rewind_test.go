@@ -13,7 +13,7 @@ import (
 )
 
 func (w *world) tryRewind(o replicate.RewindOptions, told func(ctx context.CancelFunc, step string)) (*replicate.Rewinding, error) {
-	w.t.Helper()
+	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	u, end := w.upkeep(func(step string) {
@@ -27,17 +27,17 @@ func (w *world) tryRewind(o replicate.RewindOptions, told func(ctx context.Cance
 
 // rewind first shows what it would do, which must be what it does.
 func (w *world) rewind(to replicate.Point, segment *uint64) *replicate.Rewinding {
-	w.t.Helper()
+	w.T.Helper()
 	before := w.kept()
 	plan, err := w.tryRewind(replicate.RewindOptions{To: to, Segment: segment}, nil)
-	w.must(err)
+	w.Must(err)
 	if after := w.kept(); fmt.Sprint(before) != fmt.Sprint(after) || plan.Done {
-		w.t.Errorf("the plan changed something: %v, then %v", before, after)
+		w.T.Errorf("the plan changed something: %v, then %v", before, after)
 	}
 	r, err := w.tryRewind(replicate.RewindOptions{To: to, Segment: segment, Yes: true}, nil)
-	w.must(err)
+	w.Must(err)
 	if !r.Done || r.Entries != plan.Entries || len(r.Lanes) != len(plan.Lanes) {
-		w.t.Errorf("done %+v, planned %+v", r, plan)
+		w.T.Errorf("done %+v, planned %+v", r, plan)
 	}
 	return r
 }
@@ -45,14 +45,14 @@ func (w *world) rewind(to replicate.Point, segment *uint64) *replicate.Rewinding
 // loaded publishes in three parts, with changes of both layouts between them, and
 // copies all of it. It returns when the second part began.
 func (w *world) loaded() (second time.Time) {
-	w.t.Helper()
+	w.T.Helper()
 	w.publish(orders, 30)
-	w.must(w.sides["east"].Split(orders, 0))
-	w.must(w.sides["west"].Split(orders, 1))
+	w.Must(w.Sides["east"].Split(orders, 0))
+	w.Must(w.Sides["west"].Split(orders, 1))
 	time.Sleep(time.Second)
 	second = time.Now()
 	w.publish(orders, 30)
-	w.must(w.sides["east"].Merge(orders, 1, 3))
+	w.Must(w.Sides["east"].Merge(orders, 1, 3))
 	w.publish(orders, 30)
 	w.copied(orders)
 	return second
@@ -60,7 +60,7 @@ func (w *world) loaded() (second time.Time) {
 
 // loadedOnce leaves a mapping that has copied that, and is stopped.
 func (w *world) loadedOnce() (second time.Time) {
-	w.t.Helper()
+	w.T.Helper()
 	r := w.run()
 	second = w.loaded()
 	r.endsWell()
@@ -103,8 +103,8 @@ func TestRewindSegment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.copiedOnce(40)
 		segment := w.segments("east", orders)[1]
-		entries, err := w.sides["east"].Entries(segment.Topic(orders))
-		w.must(err)
+		entries, err := w.Sides["east"].Entries(segment.Topic(orders))
+		w.Must(err)
 		at := pulsar.MessageID{Ledger: entries[5].At.Ledger, Entry: entries[5].At.Entry}
 		if _, err := w.tryRewind(replicate.RewindOptions{To: replicate.Point{Position: &pulsar.MessageID{Ledger: at.Ledger - 1, Entry: 5}}, Segment: &segment.ID}, nil); !replicate.Refused(err) || !strings.Contains(err.Error(), "there is no entry") {
 			t.Error(err)
@@ -155,8 +155,8 @@ func TestRewindThroughEmptySegments(t *testing.T) {
 				w.options = ", on_gap: stop"
 				r := w.run()
 				w.publish(orders, 300)
-				w.must(w.sides["east"].Split(orders, 0))
-				w.must(w.sides["east"].Merge(orders, 2, 3))
+				w.Must(w.Sides["east"].Split(orders, 0))
+				w.Must(w.Sides["east"].Merge(orders, 2, 3))
 				w.publish(orders, 30)
 				w.copied(orders)
 				time.Sleep(20 * time.Second) // fake time: the sealed segments are finished
@@ -174,11 +174,11 @@ func TestRewindThroughEmptySegments(t *testing.T) {
 
 // lastWords: of each key, the last that is stored is the last that was published.
 func (w *world) lastWords() {
-	w.t.Helper()
+	w.T.Helper()
 	want := byKey(w.published[orders])
 	for key, all := range w.stored(orders) {
 		if last := want[key][len(want[key])-1]; all[len(all)-1] != last {
-			w.t.Errorf("%s ends with %v, not with %s", key, all, last)
+			w.T.Errorf("%s ends with %v, not with %s", key, all, last)
 		}
 	}
 }
@@ -192,18 +192,18 @@ func TestRewindAfterCrash(t *testing.T) {
 		w.copied(orders)
 		for _, side := range []string{"west"} {
 			for _, s := range w.segments(side, orders) {
-				w.must(w.sides[side].HoldAdds(s.Topic(orders)))
+				w.Must(w.Sides[side].HoldAdds(s.Topic(orders)))
 			}
 		}
 		w.publish(orders, 30)
 		time.Sleep(100 * time.Millisecond)
 		for _, s := range w.segments("west", orders) {
-			_, err := w.sides["west"].LandAdds(s.Topic(orders), 10)
-			w.must(err)
+			_, err := w.Sides["west"].LandAdds(s.Topic(orders), 10)
+			w.Must(err)
 		}
 		r.kill()
 		for _, s := range w.segments("west", orders) {
-			w.must(w.sides["west"].ReleaseAdds(s.Topic(orders)))
+			w.Must(w.Sides["west"].ReleaseAdds(s.Topic(orders)))
 		}
 		if n := len(slices.Concat(w.stored(orders)["key-1"], w.stored(orders)["key-2"])); n <= 6 {
 			t.Fatalf("nothing was in doubt: %d", n)
@@ -224,22 +224,22 @@ func TestRewindAfterCrashOfAChild(t *testing.T) {
 	inWorld(t, func(w *world) {
 		r := w.run()
 		w.publish(orders, 30)
-		w.must(w.sides["east"].Split(orders, 0))
+		w.Must(w.Sides["east"].Split(orders, 0))
 		time.Sleep(20 * time.Second) // fake time: the parent is finished
 		for _, s := range w.segments("west", orders) {
-			w.must(w.sides["west"].HoldAdds(s.Topic(orders)))
+			w.Must(w.Sides["west"].HoldAdds(s.Topic(orders)))
 		}
 		w.publish(orders, 30)
 		for range 2 { // the barriers, and the first entries
 			time.Sleep(100 * time.Millisecond)
 			for _, s := range w.segments("west", orders) {
-				_, err := w.sides["west"].LandAdds(s.Topic(orders), 20)
-				w.must(err)
+				_, err := w.Sides["west"].LandAdds(s.Topic(orders), 20)
+				w.Must(err)
 			}
 		}
 		r.kill()
 		for _, s := range w.segments("west", orders) {
-			w.must(w.sides["west"].ReleaseAdds(s.Topic(orders)))
+			w.Must(w.Sides["west"].ReleaseAdds(s.Topic(orders)))
 		}
 		w.rewind(replicate.Point{}, nil)
 		r = w.run()
@@ -299,7 +299,7 @@ func TestRewindRefused(t *testing.T) {
 		w.copied(orders)
 		refused("i (segments 0, 1) to geobridge.g.west.orders on east")
 		r.stop()
-		w.must(w.sides["east"].DeleteSubscription(orders, "geobridge.g.west.orders"))
+		w.Must(w.Sides["east"].DeleteSubscription(orders, "geobridge.g.west.orders"))
 		refused("subscription geobridge.g.west.orders is gone from east")
 		w.want(orders, w.published[orders]...)
 	})
@@ -313,13 +313,13 @@ func TestRewindTrimmed(t *testing.T) {
 		r := w.run()
 		w.publish(orders, 20)
 		w.copied(orders)
-		w.must(w.sides["east"].Split(orders, 0))
+		w.Must(w.Sides["east"].Split(orders, 0))
 		time.Sleep(10 * time.Second) // fake time: its lane hears that the sealed segment is at its end
-		if n, err := w.sides["east"].Prune(orders); n != 1 || err != nil {
+		if n, err := w.Sides["east"].Prune(orders); n != 1 || err != nil {
 			t.Fatalf("%d segments are pruned, %v", n, err)
 		}
 		for _, s := range w.segments("east", orders) {
-			w.sides["east"].Unload(s.Topic(orders))
+			w.Sides["east"].Unload(s.Topic(orders))
 		}
 		clear(w.producers)
 		w.publish(orders, 20)

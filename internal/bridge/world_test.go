@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 	"github.com/geobridge/geobridge/internal/pulsartest"
 	"github.com/geobridge/geobridge/internal/status"
+	"github.com/geobridge/geobridge/internal/twosides"
 	"github.com/geobridge/geobridge/replicate"
 	"github.com/geobridge/geobridge/reroute"
 )
@@ -43,16 +43,11 @@ mappings:
 // world is two clusters in memory, with two topics that are copied from east to
 // west.
 type world struct {
-	t     *testing.T
-	net   pulsartest.Network
-	sides map[string]*pulsartest.Cluster
-	rest  []*http.Server
-	parts sync.WaitGroup
+	*twosides.World
 	// options is more of the configuration of mapping orders.
 	options   string
 	board     *status.Board         // of who ran last
 	crash     atomic.Pointer[crash] // nil: none
-	trims     bool                  // the source keeps nothing that is acknowledged
 	published map[string][]string   // bodies by topic
 	producers map[string]*sender
 	clients   map[string]*pulsar.Client
@@ -64,15 +59,17 @@ func inWorld(t *testing.T, f func(w *world)) {
 	inThisWorld(t, false, f)
 }
 
+// inThisWorld is inWorld where the source may keep nothing that is acknowledged.
 func inThisWorld(t *testing.T, trims bool, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, trims: trims, sides: map[string]*pulsartest.Cluster{}, published: map[string][]string{}, producers: map[string]*sender{}, clients: map[string]*pulsar.Client{}}
-		defer w.close()
+		w := &world{World: twosides.New(t), published: map[string][]string{}, producers: map[string]*sender{}, clients: map[string]*pulsar.Client{}}
+		defer w.Close()
 		for _, name := range []string{"east", "west"} {
-			w.serve(name)
+			c := w.Serve(pulsartest.Options{Cluster: name, Retention: name == "west" || !trims, NoAutoScale: true, Hook: w.judge}, w.crashing)
+			w.clients[name] = w.Client(name)
 			for topic, segments := range map[string]int{orders: 2, bills: 1} {
-				w.must(w.sides[name].CreateScalable(topic, segments))
+				w.Must(c.CreateScalable(topic, segments))
 			}
 		}
 		f(w)
@@ -84,45 +81,11 @@ const (
 	bills  = "topic://public/default/bills"
 )
 
-func (w *world) serve(name string) {
-	c := pulsartest.New(pulsartest.Options{Cluster: name, Brokers: []string{name + ":6650"}, FailoverDelay: -1, Retention: name == "west" || !w.trims, NoAutoScale: true, Hook: w.judge})
-	w.sides[name] = c
-	broker := w.net.Listen(name + ":6650")
-	w.parts.Go(func() { _ = c.Brokers()[0].Serve(broker) }) // until close
-	rest := w.net.Listen(name + ":8080")
-	server := &http.Server{Handler: w.crashing(c.Admin())}
-	w.parts.Go(func() { _ = server.Serve(rest) })
-	w.rest = append(w.rest, server)
-	client, err := pulsar.New(pulsar.Options{Cluster: name, ServiceURL: "pulsar://" + name + ":6650", Dial: w.net.Dial})
-	w.must(err)
-	w.clients[name] = client
-}
-
-func (w *world) close() {
-	for _, c := range w.clients {
-		_ = c.Close()
-	}
-	for _, s := range w.rest {
-		_ = s.Close()
-	}
-	for _, c := range w.sides {
-		c.Close()
-	}
-	w.parts.Wait()
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *world) config() *config.Config {
-	w.t.Helper()
+	w.T.Helper()
 	cfg, errs := config.Parse("test.yaml", fmt.Appendf(nil, configText, w.options), nil)
 	if len(errs) > 0 {
-		w.t.Fatal(errs)
+		w.T.Fatal(errs)
 	}
 	return cfg
 }
@@ -139,23 +102,23 @@ type running struct {
 
 // run starts an instance.
 func (w *world) run() *running {
-	w.t.Helper()
+	w.T.Helper()
 	cfg := w.config()
 	pair, err := cfg.SelectPair("")
-	w.must(err)
+	w.Must(err)
 	board, err := NewBoard(cfg, pair, "test")
-	w.must(err)
+	w.Must(err)
 	w.board = board
 	l := &line{w: w}
 	b, err := New(cfg, Options{Pair: pair, Board: board, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Dial: l.dial})
-	w.must(err)
+	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
 	return &running{w: w, board: board, bridge: b, line: l, stop: func() {
-		w.t.Helper()
+		w.T.Helper()
 		cancel()
-		w.must(<-done)
+		w.Must(<-done)
 	}, kill: func() {
 		l.kill()
 		cancel()
@@ -172,7 +135,7 @@ type line struct {
 }
 
 func (l *line) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := l.w.net.Dial(ctx, network, addr)
+	c, err := l.w.Dial(ctx, network, addr)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil && l.dead {
@@ -203,7 +166,7 @@ func (l *line) heal() {
 
 // shows waits until mapping orders shows a reason.
 func (r *running) shows(text string) {
-	r.w.t.Helper()
+	r.w.T.Helper()
 	shown := ""
 	r.w.eventually(func() bool {
 		shown = r.board.Report().Mappings[0].Reason
@@ -216,16 +179,16 @@ func (r *running) notes() string { return fmt.Sprint(r.board.Report().Mappings[0
 
 // endsWell stops a bridge that has nothing to say of things that are over.
 func (r *running) endsWell() {
-	r.w.t.Helper()
+	r.w.T.Helper()
 	if notes := r.notes(); notes != "[]" {
-		r.w.t.Error(notes)
+		r.w.T.Error(notes)
 	}
 	r.stop()
 }
 
 // copiedOnce leaves a mapping that has copied n messages more, and is stopped.
 func (w *world) copiedOnce(n int) {
-	w.t.Helper()
+	w.T.Helper()
 	r := w.run()
 	w.publish(orders, n)
 	w.copied(orders)
@@ -234,28 +197,21 @@ func (w *world) copiedOnce(n int) {
 
 // eventually waits on fake time.
 func (w *world) eventually(holds func() bool, what func() string) {
-	w.t.Helper()
+	w.T.Helper()
 	for began := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Since(began) > 5*time.Minute {
-			w.t.Fatal(what())
+			w.T.Fatal(what())
 		}
 	}
 }
 
 // copied waits until nothing of a topic is left to copy.
 func (w *world) copied(topic string) {
-	w.t.Helper()
+	w.T.Helper()
 	left := int64(0)
 	sub := "geobridge.g.west." + topic[strings.LastIndexByte(topic, '/')+1:]
 	w.eventually(func() bool {
-		left = 0
-		for _, s := range w.segments("east", topic) {
-			n, err := w.sides["east"].Backlog(s.Topic(topic), sub)
-			if err != nil {
-				n = 1 // not subscribed yet
-			}
-			left += n
-		}
+		left = w.Left("east", topic, sub)
 		return left == 0
 	}, func() string {
 		return fmt.Sprintf("%d entries of %s are not copied: %+v", left, topic, w.board.Report().Mappings)
@@ -263,17 +219,17 @@ func (w *world) copied(topic string) {
 }
 
 func (w *world) segments(side, topic string) []*reroute.Segment {
-	w.t.Helper()
+	w.T.Helper()
 	l, err := Layout(context.Background(), w.clients[side], topic)
-	w.must(err)
+	w.Must(err)
 	return l.Segments()
 }
 
 // publish sends n messages of 10 keys to the active segments of the topic at east.
 func (w *world) publish(topic string, n int) {
-	w.t.Helper()
+	w.T.Helper()
 	l, err := Layout(context.Background(), w.clients["east"], topic)
-	w.must(err)
+	w.Must(err)
 	for range n {
 		at := len(w.published[topic])
 		key := fmt.Sprint("key-", at%10)
@@ -287,13 +243,13 @@ func (w *world) publish(topic string, n int) {
 // send stores one message; on fake time each has a publish time of its own.
 // properties are names and values.
 func (w *world) send(segment, key, body string, properties ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	s := w.producers[segment]
 	if s == nil {
 		s = &sender{receipts: make(chan pulsar.MessageID, 1)}
 		var err error
 		s.producer, err = w.clients["east"].OpenProducer(context.Background(), pulsar.ProducerOptions{Topic: segment}, s)
-		w.must(err)
+		w.Must(err)
 		w.producers[segment] = s
 	}
 	time.Sleep(time.Millisecond)
@@ -303,8 +259,8 @@ func (w *world) send(segment, key, body string, properties ...string) {
 		m.Properties = append(m.Properties, &pulsarpb.KeyValue{Key: &properties[i], Value: &properties[i+1]})
 	}
 	md, err := proto.Marshal(m)
-	w.must(err)
-	w.must(s.producer.Send(pulsar.Outgoing{Sequence: s.next, NumMessages: 1, Metadata: md, Payload: []byte(body)}))
+	w.Must(err)
+	w.Must(s.producer.Send(pulsar.Outgoing{Sequence: s.next, NumMessages: 1, Metadata: md, Payload: []byte(body)}))
 	s.next++
 	s.last = <-s.receipts
 }
@@ -324,11 +280,11 @@ func (s *sender) Closed(error)                          {}
 // stored are the messages of a topic at west by key, in the order in which they are
 // stored: parents before children.
 func (w *world) stored(topic string) map[string][]string {
-	w.t.Helper()
+	w.T.Helper()
 	out := map[string][]string{}
 	for _, s := range w.segments("west", topic) { // ids rise with time
-		all, err := w.sides["west"].Entries(s.Topic(topic))
-		w.must(err)
+		all, err := w.Sides["west"].Entries(s.Topic(topic))
+		w.Must(err)
 		for _, e := range all {
 			if !e.Info.HasMarker {
 				out[string(e.Info.PartitionKey)] = append(out[string(e.Info.PartitionKey)], string(e.Payload))
@@ -340,24 +296,24 @@ func (w *world) stored(topic string) map[string][]string {
 
 // want compares what is stored of a topic with messages, in order of each key.
 func (w *world) want(topic string, bodies ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	if got, want := w.stored(topic), byKey(bodies); fmt.Sprint(got) != fmt.Sprint(want) {
-		w.t.Errorf("%s:\nstored %v\nwant   %v", topic, got, want)
+		w.T.Errorf("%s:\nstored %v\nwant   %v", topic, got, want)
 	}
 }
 
 // wantLast is want of what was stored last.
 func (w *world) wantLast(topic string, bodies ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	got, want := w.stored(topic), byKey(bodies)
 	for key, all := range got {
 		if n := len(want[key]); len(all) >= n && fmt.Sprint(all[len(all)-n:]) == fmt.Sprint(want[key]) {
 			continue
 		}
-		w.t.Errorf("%s: stored %v\nwant at the end %v", topic, all, want[key])
+		w.T.Errorf("%s: stored %v\nwant at the end %v", topic, all, want[key])
 	}
 	if len(got) != len(want) {
-		w.t.Errorf("%s: stored %d keys, want %d", topic, len(got), len(want))
+		w.T.Errorf("%s: stored %d keys, want %d", topic, len(got), len(want))
 	}
 }
 
@@ -378,19 +334,19 @@ func (w *world) twice(topic string, upTo, from int) []string {
 
 // upkeep is for mapping orders. told hears of each step; it may be nil.
 func (w *world) upkeep(told func(string)) (u *replicate.Upkeep, end func()) {
-	w.t.Helper()
+	w.T.Helper()
 	cfg := w.config()
 	o := w.upkeepOptions(told)
 	if x := w.crash.Load(); x != nil {
 		o.Dial = x.line.dial
 	}
 	u, end, err := NewUpkeep(cfg, cfg.Mappings[0], o)
-	w.must(err)
+	w.Must(err)
 	return u, end
 }
 
 func (w *world) upkeepOptions(told func(string)) UpkeepOptions {
-	return UpkeepOptions{Logger: slog.New(slog.DiscardHandler), Dial: w.net.Dial, Tell: func(format string, args ...any) {
+	return UpkeepOptions{Logger: slog.New(slog.DiscardHandler), Dial: w.Dial, Tell: func(format string, args ...any) {
 		if told != nil {
 			told(fmt.Sprintf(format, args...))
 		}
@@ -399,8 +355,8 @@ func (w *world) upkeepOptions(told func(string)) UpkeepOptions {
 
 // hold opens a producer of that name, as who lives would.
 func (w *world) hold(side, topic, name string) *pulsar.Producer {
-	w.t.Helper()
+	w.T.Helper()
 	p, err := w.clients[side].OpenProducer(context.Background(), pulsar.ProducerOptions{Topic: topic, Name: name}, &sender{})
-	w.must(err)
+	w.Must(err)
 	return p
 }

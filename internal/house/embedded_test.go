@@ -17,7 +17,7 @@ func TestEmbeddedClusterStaysOut(t *testing.T) {
 		}
 		for _, dep := range strings.Fields(string(out)) {
 			folder, ours := strings.CutPrefix(dep, module)
-			for _, out := range []string{"internal/pulsartest", "internal/demo", "internal/keyorder", "internal/ladder", "internal/conformance"} {
+			for _, out := range []string{"internal/pulsartest", "internal/twosides", "internal/demo", "internal/keyorder", "internal/ladder", "internal/conformance"} {
 				if ours && (folder == out || strings.HasPrefix(folder, out+"/")) {
 					t.Errorf("%s depends on %s", root, folder)
 				}
@@ -30,7 +30,8 @@ func TestEmbeddedClusterStaysOut(t *testing.T) {
 // reaches it through the demo alone.
 func TestWhoUsesTheEmbeddedCluster(t *testing.T) {
 	users := map[string][]string{
-		"internal/pulsartest": {"internal/demo", "internal/ladder", "internal/conformance"},
+		"internal/pulsartest": {"internal/twosides", "internal/demo", "internal/ladder", "internal/conformance"},
+		"internal/twosides":   {},
 		"internal/demo":       {"cmd/geobridge"},
 		"internal/keyorder":   {"internal/demo", "internal/ladder", "e2e", "bench"},
 		"internal/ladder":     {},

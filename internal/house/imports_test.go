@@ -27,6 +27,7 @@ func importTable() map[string][]string {
 		"internal/pulsar/frame":    {"internal/pulsar/pulsarpb"},
 		"internal/pulsar":          wire,
 		"internal/pulsartest":      wire, // never internal/pulsar: a shared mistake would agree with itself
+		"internal/twosides":        {"internal/pulsar", "internal/pulsartest"},
 		"internal/admin":           {},
 		"internal/status":          {},
 		"internal/httpapi":         {"internal/status"},

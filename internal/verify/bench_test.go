@@ -15,6 +15,7 @@ import (
 	"github.com/geobridge/geobridge/internal/pulsar/frame"
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 	"github.com/geobridge/geobridge/internal/pulsartest"
+	"github.com/geobridge/geobridge/internal/twosides"
 	"github.com/geobridge/geobridge/replicate"
 	"github.com/geobridge/geobridge/reroute"
 )
@@ -22,9 +23,9 @@ import (
 // bulk publishes n messages of so many keys and bytes to east, in batches of a
 // hundred of one bucket, or one by one.
 func (w *world) bulk(n, keys, bytes int, batched bool) {
-	w.t.Helper()
+	w.T.Helper()
 	l := w.layout("east")
-	client := w.client("east")
+	client := w.Client("east")
 	outlets := map[string]*outlet{}
 	type bucket struct {
 		topic  string
@@ -72,7 +73,7 @@ func (w *world) bulkEntry(all []int, keys int, body []byte, batched bool) raw {
 	if !batched {
 		md.PartitionKey = proto.String(string(bulkKey(all[0], keys)))
 		b, err := proto.Marshal(md)
-		w.must(err)
+		w.Must(err)
 		return raw{b, slices.Clone(body)}
 	}
 	var plain []byte
@@ -81,27 +82,26 @@ func (w *world) bulkEntry(all []int, keys int, body []byte, batched bool) raw {
 		copy(body, strconv.Itoa(i))
 		key := bulkKey(i, keys)
 		head, err := proto.Marshal(&pulsarpb.SingleMessageMetadata{PayloadSize: proto.Int32(int32(len(body))), PartitionKey: proto.String(string(key)), SequenceId: proto.Uint64(uint64(i))})
-		w.must(err)
+		w.Must(err)
 		plain = frame.AppendMessageInBatch(plain, head, body)
 		stamp = stamp.Extend(reroute.Key{Key: key, HasKey: true}.Hash().Bucket)
 	}
 	md.NumMessagesInBatch = proto.Int32(int32(len(all)))
 	md.EntryHashMin, md.EntryHashMax = proto.Uint32(uint32(stamp.Min)), proto.Uint32(uint32(stamp.Max))
 	b, err := proto.Marshal(md)
-	w.must(err)
+	w.Must(err)
 	return raw{b, plain}
 }
 
 // million is a world in which so many messages are copied by a real bridge.
 func million(t testing.TB, n, keys, bytes int, batched bool) *world {
-	w := newWorld(t, 1)
-	w.tcp = map[string]string{}
+	w := newWorld(twosides.OnLoopback(t), 1)
 	o := pulsartest.Options{Retention: true, NoAutoScale: true}
-	w.must(w.serve("east", o).CreateScalable(topic, 2))
-	w.must(w.serve("west", o).CreateScalable(topic, 3))
+	w.Must(w.serve("east", o).CreateScalable(topic, 2))
+	w.Must(w.serve("west", o).CreateScalable(topic, 3))
 	stop := w.bridging("bucket")
 	w.bulk(n, keys, bytes, batched)
-	w.copied("east", w.segments("east"))
+	w.copied("east")
 	stop()
 	return w
 }
@@ -109,14 +109,14 @@ func million(t testing.TB, n, keys, bytes int, batched bool) *world {
 // readOnly is what merely reading both sides takes: the same readers, and nothing
 // done with what they read.
 func (w *world) readOnly(m Mapping) time.Duration {
-	w.t.Helper()
+	w.T.Helper()
 	began := time.Now()
 	c := &comparison{Mapping: m, Options: Options{Progress: &Progress{}}}
 	layout, err := m.Source.Layout(context.Background())
-	w.must(err)
+	w.Must(err)
 	c.lanes = newLanes(layout, func(s *reroute.Segment) replicate.LaneID { return replicate.LaneID{Segment: s.ID} })
 	p, err := c.open(context.Background())
-	w.must(err)
+	w.Must(err)
 	defer p.close()
 	done := make(chan error, len(p.source)+len(p.target))
 	for _, r := range slices.Concat(p.source, p.target) {
@@ -132,7 +132,7 @@ func (w *world) readOnly(m Mapping) time.Duration {
 		}()
 	}
 	for range cap(done) {
-		w.must(<-done)
+		w.Must(<-done)
 	}
 	return time.Since(began)
 }
@@ -153,7 +153,7 @@ func BenchmarkVerify(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			w := million(b, bench.n, bench.keys, bench.bytes, bench.batched)
-			defer w.close()
+			defer w.Close()
 			m := w.mapping("east", "west")
 			var ratios, work, reads, verifies []float64
 			for b.Loop() {
@@ -161,7 +161,7 @@ func BenchmarkVerify(b *testing.B) {
 				read := w.readOnly(m)
 				between := cpu()
 				r, err := Run(context.Background(), m, Options{})
-				w.must(err)
+				w.Must(err)
 				if r.Result != Equal || r.Source.Compared+r.Source.Trimmed != int64(bench.n) {
 					b.Fatal(describe(r))
 				}
@@ -193,7 +193,7 @@ func TestMillion(t *testing.T) {
 		t.Skip("GEOBRIDGE_VERIFY_MESSAGES=1000000 runs it")
 	}
 	w := million(t, n, n/10, 500, true)
-	defer w.close()
+	defer w.Close()
 	m := w.mapping("east", "west")
 	var ratios, work []float64
 	for range pairs {

@@ -12,18 +12,18 @@ func TestCopyIsEqual(t *testing.T) {
 	for _, split := range []string{"bucket", "message"} {
 		t.Run(split, func(t *testing.T) {
 			inWorld(t, 1, pulsartest.Options{Retention: true, NoAutoScale: true}, func(t *testing.T, w *world) {
-				w.must(w.sides["east"].CreateScalable(topic, 2))
-				w.must(w.sides["west"].CreateScalable(topic, 3))
+				w.Must(w.Sides["east"].CreateScalable(topic, 2))
+				w.Must(w.Sides["west"].CreateScalable(topic, 3))
 				stop := w.bridging(split)
 				w.publish("east", w.texts(500, 50))
-				w.must(w.sides["west"].Split(topic, 1))
+				w.Must(w.Sides["west"].Split(topic, 1))
 				w.publish("east", w.texts(500, 50))
-				w.must(w.sides["east"].Split(topic, 0))
+				w.Must(w.Sides["east"].Split(topic, 0))
 				w.publish("east", w.texts(500, 50))
-				w.must(w.sides["west"].Merge(topic, 3, 4))
-				w.must(w.sides["east"].Rebucket(topic, 1, 8))
+				w.Must(w.Sides["west"].Merge(topic, 3, 4))
+				w.Must(w.Sides["east"].Rebucket(topic, 1, 8))
 				w.publish("east", w.texts(500, 50))
-				w.copied("east", w.segments("east"))
+				w.copied("east")
 				stop()
 				r := w.verify(Options{})
 				// One pass: no change of a layout makes the order of keys doubtful.

@@ -21,13 +21,13 @@ type segment = reroute.Segment
 
 func (w *world) message(e raw) *pulsar.Message {
 	info, err := frame.Scan(e.metadata)
-	w.must(err)
+	w.Must(err)
 	return &pulsar.Message{Entry: frame.NewEntry(e.metadata, e.payload), Info: info}
 }
 
 // victim picks an entry that is not among the first, and fits.
 func (w *world) victim(all []copyOf, fits func(frame.Info, content) bool) int {
-	w.t.Helper()
+	w.T.Helper()
 	for range 100000 {
 		i := len(all)/4 + w.rng.IntN(len(all)/2)
 		m := w.message(all[i].raw)
@@ -35,7 +35,7 @@ func (w *world) victim(all []copyOf, fits func(frame.Info, content) bool) int {
 			return i
 		}
 	}
-	w.t.Fatal("no entry fits")
+	w.T.Fatal("no entry fits")
 	return 0
 }
 
@@ -204,7 +204,7 @@ func (w *world) segmentOf(id replicate.Identity) uint64 {
 			return s.ID
 		}
 	}
-	w.t.Fatalf("no lane %s", id.Lane)
+	w.T.Fatalf("no lane %s", id.Lane)
 	return 0
 }
 

@@ -21,14 +21,14 @@ type copyOf struct {
 
 // west reads what the target holds, parents first, markers left out.
 func (w *world) west() (all []copyOf) {
-	w.t.Helper()
+	w.T.Helper()
 	l := w.layout("west")
 	segments := slices.Clone(l.Segments())
 	ranks := generations(l)
 	slices.SortFunc(segments, func(a, b *segment) int { return ranks[a.ID] - ranks[b.ID] })
 	for _, s := range segments {
-		entries, err := w.sides["west"].Entries(s.Topic(topic))
-		w.must(err)
+		entries, err := w.Sides["west"].Entries(s.Topic(topic))
+		w.Must(err)
 		for _, e := range entries {
 			if e.Info.HasMarker {
 				continue
@@ -46,14 +46,14 @@ func (w *world) west() (all []copyOf) {
 // forge replaces west by a cluster of so many segments that holds these entries
 // in that order, in the segment of each one's first message; and the records.
 func (w *world) forge(all []copyOf, segments int) {
-	w.t.Helper()
-	records, err := w.sides["west"].Entries(checkpoint)
-	w.must(err)
+	w.T.Helper()
+	records, err := w.Sides["west"].Entries(checkpoint)
+	w.Must(err)
 	west := w.serve("west", pulsartest.Options{Retention: true, NoAutoScale: true})
-	w.must(west.CreateScalable(topic, segments))
-	w.must(west.CreateRegular(checkpoint))
-	w.must(west.EnsureSubscription(checkpoint, "hold", true))
-	client := w.client("west")
+	w.Must(west.CreateScalable(topic, segments))
+	w.Must(west.CreateRegular(checkpoint))
+	w.Must(west.EnsureSubscription(checkpoint, "hold", true))
+	client := w.Client("west")
 	out := w.open(client, checkpoint)
 	for _, r := range records {
 		out.send(r.Metadata, r.Payload)
@@ -91,11 +91,11 @@ func (w *world) identified(e copyOf) copyOf {
 
 // part is an entry of some of another's messages, by place in it.
 func (w *world) part(e copyOf, places ...int) copyOf {
-	w.t.Helper()
+	w.T.Helper()
 	info, err := frame.Scan(e.metadata)
-	w.must(err)
+	w.Must(err)
 	b, err := frame.Open(&info, e.metadata, e.payload, maxUncompressed)
-	w.must(err)
+	w.Must(err)
 	id := e.id
 	id.Indices = nil
 	for _, i := range places {
@@ -105,32 +105,32 @@ func (w *world) part(e copyOf, places ...int) copyOf {
 		id.Indices = append(id.Indices, i)
 	}
 	md, payload, err := b.Rebatch(e.metadata, &info, places, &frame.Patch{Identity: id.Append(nil)})
-	w.must(err)
+	w.Must(err)
 	return copyOf{raw{md, payload}, id, true}
 }
 
 // edited changes the metadata of an entry.
 func (w *world) edited(e copyOf, f func(*pulsarpb.MessageMetadata)) copyOf {
-	w.t.Helper()
+	w.T.Helper()
 	var md pulsarpb.MessageMetadata
-	w.must(proto.Unmarshal(e.metadata, &md))
+	w.Must(proto.Unmarshal(e.metadata, &md))
 	f(&md)
 	b, err := proto.Marshal(&md)
-	w.must(err)
+	w.Must(err)
 	e.metadata = b
 	return e
 }
 
 // replica is a bridged topic: what east holds, and the entries of west.
 func (w *world) replica(messages, keys int) []copyOf {
-	w.t.Helper()
-	w.must(w.sides["east"].CreateScalable(topic, 2))
-	w.must(w.sides["west"].CreateScalable(topic, 3))
+	w.T.Helper()
+	w.Must(w.Sides["east"].CreateScalable(topic, 2))
+	w.Must(w.Sides["west"].CreateScalable(topic, 3))
 	stop := w.bridging("bucket")
 	w.publish("east", w.texts(messages/2, keys))
-	w.must(w.sides["east"].Split(topic, 1))
+	w.Must(w.Sides["east"].Split(topic, 1))
 	w.publish("east", w.texts(messages-messages/2, keys))
-	w.copied("east", w.segments("east"))
+	w.copied("east")
 	stop()
 	return w.west()
 }

@@ -17,11 +17,11 @@ import (
 func kept() pulsartest.Options { return pulsartest.Options{Retention: true, NoAutoScale: true} }
 
 func (w *world) expect(o Options, want Result, source SourceCounts, target TargetCounts) *Report {
-	w.t.Helper()
+	w.T.Helper()
 	r := w.verify(o)
 	r.Source.Entries, r.Source.Bytes, r.Target.Entries, r.Target.Bytes = 0, 0, 0, 0
 	if r.Result != want || r.Source != source || r.Target != target {
-		w.t.Errorf("want %v\n%+v\n%+v\ngot %s", want, source, target, describe(r))
+		w.T.Errorf("want %v\n%+v\n%+v\ngot %s", want, source, target, describe(r))
 	}
 	return r
 }
@@ -41,7 +41,7 @@ func (w *world) oneByOne(side string, all []text) {
 	for _, x := range all {
 		seg, _, _ := l.Place(x.routing(), nil)
 		if outlets[seg.ID] == nil {
-			outlets[seg.ID] = w.open(w.client(side), seg.Topic(topic))
+			outlets[seg.ID] = w.open(w.Client(side), seg.Topic(topic))
 		}
 		e := w.single(x, false)
 		outlets[seg.ID].send(e.metadata, e.payload)
@@ -52,8 +52,8 @@ func (w *world) oneByOne(side string, all []text) {
 }
 
 func (w *world) topics(east, west int) {
-	w.must(w.sides["east"].CreateScalable(topic, east))
-	w.must(w.sides["west"].CreateScalable(topic, west))
+	w.Must(w.Sides["east"].CreateScalable(topic, east))
+	w.Must(w.Sides["west"].CreateScalable(topic, west))
 }
 
 // Nothing compared is an answer of its own, with its reason.
@@ -70,11 +70,11 @@ func TestNothingCompared(t *testing.T) {
 		}, "the source holds nothing"},
 		"only for others": {func(w *world) {
 			stop := w.bridging("bucket")
-			out := w.open(w.client("east"), w.layout("east").Active()[0].Topic(topic))
+			out := w.open(w.Client("east"), w.layout("east").Active()[0].Topic(topic))
 			e := w.edited(copyOf{raw: w.single(text{key: "a", body: "b"}, false)}, func(m *pulsarpb.MessageMetadata) { m.ReplicatedFrom = proto.String("north") })
 			out.send(e.metadata, e.payload)
 			out.close()
-			w.copied("east", w.segments("east"))
+			w.copied("east")
 			stop()
 		}, "all that the source holds is not for the target"},
 	} {
@@ -98,8 +98,8 @@ func TestTwoWay(t *testing.T) {
 		stop := w.bridging("bucket")
 		w.oneByOne("east", keyed(40, "a", "b", "c"))
 		w.oneByOne("west", keyed(30, "a", "x"))
-		w.copied("east", w.segments("east"))
-		w.copied("west", w.segments("west"))
+		w.copied("east")
+		w.copied("west")
 		stop()
 		w.expect(Options{Untrimmed: true}, Equal, SourceCounts{Compared: 40, NotForwarded: 30}, TargetCounts{Compared: 40, Foreign: 30})
 		r, err := Run(t.Context(), w.mapping("west", "east"), Options{Untrimmed: true})
@@ -115,7 +115,7 @@ func TestInFlightAndOthers(t *testing.T) {
 		w.topics(1, 1)
 		stop := w.bridging("bucket")
 		w.oneByOne("east", keyed(40, "a", "b", "c"))
-		w.copied("east", w.segments("east"))
+		w.copied("east")
 		stop()
 		all := w.west()
 		w.oneByOne("east", keyed(7, "a"))
@@ -135,7 +135,7 @@ func TestTrimmedTarget(t *testing.T) {
 		w.topics(1, 1)
 		stop := w.bridging("bucket")
 		w.oneByOne("east", keyed(40, "a", "b", "c"))
-		w.copied("east", w.segments("east"))
+		w.copied("east")
 		stop()
 		w.forge(w.west()[15:], 1)
 		w.expect(Options{}, Equal, SourceCounts{Compared: 25, Trimmed: 15}, TargetCounts{Compared: 25})
@@ -153,16 +153,16 @@ func TestPrunedTarget(t *testing.T) {
 		stop := w.bridging("bucket")
 		first := w.texts(300, 30)
 		w.publish("east", first)
-		w.copied("east", w.segments("east"))
-		w.must(w.sides["west"].Split(topic, 0))
+		w.copied("east")
+		w.Must(w.Sides["west"].Split(topic, 0))
 		w.publish("east", w.texts(300, 30))
-		w.copied("east", w.segments("east"))
+		w.copied("east")
 		time.Sleep(3 * time.Minute) // fake: the guard lets go of the parent
-		if n, err := w.sides["west"].Prune(topic); n == 0 || err != nil {
+		if n, err := w.Sides["west"].Prune(topic); n == 0 || err != nil {
 			t.Fatalf("pruned %d, %v", n, err)
 		}
 		w.publish("east", w.texts(10, 30))
-		w.copied("east", w.segments("east"))
+		w.copied("east")
 		stop()
 		r := w.verify(Options{})
 		if r.Result != Equal || r.Source.Trimmed < 250 || r.Source.Compared < 250 {
@@ -175,13 +175,13 @@ func TestPrunedTarget(t *testing.T) {
 func TestTrimmedSource(t *testing.T) {
 	inWorld(t, 1, pulsartest.Options{NoAutoScale: true}, func(t *testing.T, w *world) {
 		w.topics(1, 1)
-		w.must(w.sides["west"].RecordSubscription(topic, "keeps"))
+		w.Must(w.Sides["west"].RecordSubscription(topic, "keeps"))
 		stop := w.bridging("bucket")
 		w.oneByOne("east", keyed(15, "a", "b", "c"))
-		w.copied("east", w.segments("east"))
-		w.sides["east"].Unload(w.segments("east")()[0]) // a new ledger; the old one is trimmed when it loads
+		w.copied("east")
+		w.Sides["east"].Unload(w.segments("east")[0]) // a new ledger; the old one is trimmed when it loads
 		w.oneByOne("east", keyed(25, "a", "b", "c"))
-		w.copied("east", w.segments("east"))
+		w.copied("east")
 		stop()
 		w.expect(Options{}, Equal, SourceCounts{Compared: 25}, TargetCounts{Compared: 25, Trimmed: 15})
 	})
@@ -197,11 +197,11 @@ func TestParked(t *testing.T) {
 		sealed := w.edited(copyOf{raw: e}, func(m *pulsarpb.MessageMetadata) {
 			m.EncryptionKeys = []*pulsarpb.EncryptionKeys{{Key: proto.String("k"), Value: []byte("v")}}
 		})
-		out := w.open(w.client("east"), w.segments("east")()[0])
+		out := w.open(w.Client("east"), w.segments("east")[0])
 		out.send(sealed.metadata, sealed.payload)
 		out.close()
 		w.oneByOne("east", keyed(20, "a", "b"))
-		w.copied("east", w.segments("east"))
+		w.copied("east")
 		stop()
 		w.expect(Options{Untrimmed: true}, Equal, SourceCounts{Compared: 40, Parked: 6}, TargetCounts{Compared: 40})
 	})
@@ -211,16 +211,16 @@ func TestParked(t *testing.T) {
 func TestEncryptedBatch(t *testing.T) {
 	inWorld(t, 1, kept(), func(t *testing.T, w *world) {
 		w.topics(1, 1)
-		w.must(w.sides["west"].Rebucket(topic, 0, 1))
+		w.Must(w.Sides["west"].Rebucket(topic, 0, 1))
 		stop := w.bridging("bucket")
 		sealed := w.edited(copyOf{raw: w.batch(keyed(6, "a", "b", "c", "d", "e"))}, func(m *pulsarpb.MessageMetadata) {
 			m.EncryptionKeys = []*pulsarpb.EncryptionKeys{{Key: proto.String("k"), Value: []byte("v")}}
 		})
-		out := w.open(w.client("east"), w.segments("east")()[0])
+		out := w.open(w.Client("east"), w.segments("east")[0])
 		out.send(sealed.metadata, sealed.payload)
 		out.close()
 		w.oneByOne("east", keyed(5, "a"))
-		w.copied("east", w.segments("east"))
+		w.copied("east")
 		stop()
 		w.expect(Options{}, Equal, SourceCounts{Compared: 11}, TargetCounts{Compared: 11})
 		all := w.west()
@@ -256,7 +256,7 @@ func TestLimit(t *testing.T) {
 		w.topics(1, 1)
 		stop := w.bridging("bucket")
 		w.oneByOne("east", keyed(200, "a", "b", "c", "d"))
-		w.copied("east", w.segments("east"))
+		w.copied("east")
 		stop()
 		all := w.west()
 		w.forge(slices.Concat(all[:10], all[60:]), 1)
@@ -299,8 +299,8 @@ func TestReadersAreGuests(t *testing.T) {
 	inWorld(t, 2, kept(), func(t *testing.T, w *world) {
 		w.replica(1000, 30)
 		for _, side := range []string{"east", "west"} {
-			for _, name := range w.segments(side)() {
-				w.sides[side].Unload(name)
+			for _, name := range w.segments(side) {
+				w.Sides[side].Unload(name)
 			}
 		}
 		r := w.verify(Options{})
@@ -308,15 +308,15 @@ func TestReadersAreGuests(t *testing.T) {
 			t.Error(describe(r))
 		}
 		for _, side := range []string{"east", "west"} {
-			if names, err := w.sides[side].Registered(topic, "geobridge"); err != nil || len(names) > 0 {
+			if names, err := w.Sides[side].Registered(topic, "geobridge"); err != nil || len(names) > 0 {
 				t.Errorf("%s: registered %v, %v", side, names, err)
 			}
-			l, err := w.sides[side].Layout(topic)
+			l, err := w.Sides[side].Layout(topic)
 			if err != nil || l.Epoch > 1 {
 				t.Errorf("%s: epoch %d, %v", side, l.Epoch, err)
 			}
 		}
-		w.must(w.sides["west"].DeleteScalable(topic, true))
+		w.Must(w.Sides["west"].DeleteScalable(topic, true))
 		if _, err := Run(context.Background(), w.mapping("east", "west"), Options{}); err == nil || !strings.Contains(err.Error(), "target west: topic "+topic+" does not exist") {
 			t.Errorf("error %v", err)
 		}

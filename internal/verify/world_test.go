@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +19,7 @@ import (
 	"github.com/geobridge/geobridge/internal/pulsar/frame"
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 	"github.com/geobridge/geobridge/internal/pulsartest"
+	"github.com/geobridge/geobridge/internal/twosides"
 	"github.com/geobridge/geobridge/replicate"
 	"github.com/geobridge/geobridge/reroute"
 )
@@ -47,15 +45,8 @@ const (
 
 // world is two clusters in memory.
 type world struct {
-	t     testing.TB
-	net   pulsartest.Network
-	tcp   map[string]string // addresses that loopback listens at, nil: all in memory
-	sides map[string]*pulsartest.Cluster
-	rest  []*http.Server
-	parts sync.WaitGroup
-	rng   *rand.Rand
-
-	clients []*pulsar.Client
+	*twosides.World
+	rng     *rand.Rand
 	counter uint64
 }
 
@@ -63,8 +54,8 @@ type world struct {
 func inWorld(t *testing.T, seed uint64, o pulsartest.Options, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, seed)
-		defer w.close()
+		w := newWorld(twosides.New(t), seed)
+		defer w.Close()
 		for _, name := range []string{"east", "west"} {
 			w.serve(name, o)
 		}
@@ -72,85 +63,26 @@ func inWorld(t *testing.T, seed uint64, o pulsartest.Options, f func(t *testing.
 	})
 }
 
-func newWorld(t testing.TB, seed uint64) *world {
-	return &world{t: t, sides: map[string]*pulsartest.Cluster{}, rng: rand.New(rand.NewPCG(seed, 1))}
+func newWorld(sides *twosides.World, seed uint64) *world {
+	return &world{World: sides, rng: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// serve makes a cluster, which takes the place of an earlier one of its name.
 func (w *world) serve(name string, o pulsartest.Options) *pulsartest.Cluster {
-	o.Cluster, o.Brokers = name, []string{name + ":6650"}
-	if o.FailoverDelay == 0 {
-		o.FailoverDelay = -1
-	}
-	c := pulsartest.New(o)
-	if old := w.sides[name]; old != nil {
-		old.Close()
-	}
-	w.sides[name] = c
-	broker, rest := w.listen(name+":6650"), w.listen(name+":8080")
-	w.parts.Go(func() { _ = c.Brokers()[0].Serve(broker) }) // until close
-	server := &http.Server{Handler: c.Admin()}
-	w.parts.Go(func() { _ = server.Serve(rest) })
-	w.rest = append(w.rest, server)
-	return c
-}
-
-func (w *world) listen(addr string) net.Listener {
-	if w.tcp == nil {
-		return w.net.Listen(addr)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	w.tcp[addr] = ln.Addr().String()
-	return ln
-}
-
-func (w *world) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if w.tcp == nil {
-		return w.net.Dial(ctx, network, addr)
-	}
-	return (&net.Dialer{}).DialContext(ctx, network, w.tcp[addr])
-}
-
-func (w *world) close() {
-	for _, c := range w.clients {
-		_ = c.Close()
-	}
-	for _, s := range w.rest {
-		_ = s.Close()
-	}
-	for _, c := range w.sides {
-		c.Close()
-	}
-	w.parts.Wait()
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) client(name string) *pulsar.Client {
-	w.t.Helper()
-	c, err := pulsar.New(pulsar.Options{Cluster: name, ServiceURL: "pulsar://" + name + ":6650", Dial: w.dial})
-	w.must(err)
-	w.clients = append(w.clients, c)
-	return c
+	o.Cluster = name
+	return w.Serve(o)
 }
 
 func (w *world) layout(side string) *reroute.Layout {
-	w.t.Helper()
-	l, err := bridge.Layout(context.Background(), w.client(side), topic)
-	w.must(err)
+	w.T.Helper()
+	l, err := bridge.Layout(context.Background(), w.Client(side), topic)
+	w.Must(err)
 	return l
 }
 
 // mapping is what is verified: from one side to the other.
 func (w *world) mapping(from, to string) Mapping {
 	side := func(name string) Side {
-		client := w.client(name)
+		client := w.Client(name)
 		return Side{Key: name, Cluster: name, Topic: topic, Client: client,
 			Layout: func(ctx context.Context) (*reroute.Layout, error) { return bridge.Layout(ctx, client, topic) }}
 	}
@@ -160,9 +92,9 @@ func (w *world) mapping(from, to string) Mapping {
 
 // verify compares east with west.
 func (w *world) verify(o Options) *Report {
-	w.t.Helper()
+	w.T.Helper()
 	r, err := Run(context.Background(), w.mapping("east", "west"), o)
-	w.must(err)
+	w.Must(err)
 	return r
 }
 
@@ -179,59 +111,50 @@ mappings:
 
 // bridging runs a bridge, both ways; stop drains it.
 func (w *world) bridging(split string) (stop func()) {
-	w.t.Helper()
+	w.T.Helper()
 	cfg, errs := config.Parse("test.yaml", fmt.Appendf(nil, configText, split), nil)
 	if len(errs) > 0 {
-		w.t.Fatal(errs)
+		w.T.Fatal(errs)
 	}
 	pair, err := cfg.SelectPair("")
-	w.must(err)
+	w.Must(err)
 	board, err := bridge.NewBoard(cfg, pair, "test")
-	w.must(err)
+	w.Must(err)
 	b, err := bridge.New(cfg, bridge.Options{Pair: pair, Board: board, Registerer: prometheus.NewRegistry(),
-		Logger: slog.New(slog.DiscardHandler), Dial: w.dial})
-	w.must(err)
+		Logger: slog.New(slog.DiscardHandler), Dial: w.Dial})
+	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
 	return func() {
-		w.t.Helper()
+		w.T.Helper()
 		cancel()
-		w.must(<-done)
+		w.Must(<-done)
 	}
 }
 
-// copied waits until all of east has been acknowledged, which follows its record.
-func (w *world) copied(from string, segments func() []string) {
-	w.t.Helper()
+// copied waits until all of a side has been acknowledged, which follows its record.
+func (w *world) copied(from string) {
+	w.T.Helper()
 	sub := map[string]string{"east": "geobridge.g.west.orders", "west": "geobridge.g.east.orders"}[from]
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) { // fake time
-		left := int64(0)
-		for _, name := range segments() {
-			n, err := w.sides[from].Backlog(name, sub)
-			if err != nil {
-				n = 1 // not subscribed yet
-			}
-			left += n
-		}
+		left := w.Left(from, topic, sub)
 		if left == 0 {
 			return
 		}
 		if time.Since(began) > 10*time.Minute {
-			w.t.Fatalf("%d entries of %s are not copied", left, from)
+			w.T.Fatalf("%d entries of %s are not copied", left, from)
 		}
 	}
 }
 
-func (w *world) segments(side string) func() []string {
-	return func() (names []string) {
-		l, err := w.sides[side].Layout(topic)
-		w.must(err)
-		for _, s := range l.Segments {
-			names = append(names, s.Topic(topic))
-		}
-		return names
+func (w *world) segments(side string) (names []string) {
+	l, err := w.Sides[side].Layout(topic)
+	w.Must(err)
+	for _, s := range l.Segments {
+		names = append(names, s.Topic(topic))
 	}
+	return names
 }
 
 // text is one message of a test.
@@ -262,9 +185,9 @@ func (w *world) texts(n, keys int) (all []text) {
 
 // publish sends messages to the segments of their keys, in batches of many kinds.
 func (w *world) publish(side string, all []text) {
-	w.t.Helper()
+	w.T.Helper()
 	l := w.layout(side)
-	client := w.client(side)
+	client := w.Client(side)
 	outlets := map[uint64]*outlet{}
 	type bucket struct {
 		segment uint64
@@ -338,7 +261,7 @@ func (w *world) single(x text, encrypted bool) raw {
 		md.EncryptionKeys = []*pulsarpb.EncryptionKeys{{Key: proto.String("k"), Value: []byte("secret")}}
 	}
 	b, err := proto.Marshal(md)
-	w.must(err)
+	w.Must(err)
 	return raw{b, []byte(x.body)}
 }
 
@@ -360,7 +283,7 @@ func (w *world) batch(all []text) raw {
 			single.EventTime = proto.Uint64(77)
 		}
 		head, err := proto.Marshal(single)
-		w.must(err)
+		w.Must(err)
 		plain = frame.AppendMessageInBatch(plain, head, []byte(x.body))
 		stamp = stamp.Extend(x.routing().Hash().Bucket)
 	}
@@ -370,9 +293,9 @@ func (w *world) batch(all []text) raw {
 	md.UncompressedSize, md.Compression = proto.Uint32(uint32(len(plain))), codec.Enum()
 	md.EntryHashMin, md.EntryHashMax = proto.Uint32(uint32(stamp.Min)), proto.Uint32(uint32(stamp.Max))
 	payload, err := frame.Compress(codec, plain)
-	w.must(err)
+	w.Must(err)
 	b, err := proto.Marshal(md)
-	w.must(err)
+	w.Must(err)
 	return raw{b, payload}
 }
 
@@ -387,19 +310,19 @@ type outlet struct {
 }
 
 func (w *world) open(client *pulsar.Client, topic string) *outlet {
-	w.t.Helper()
+	w.T.Helper()
 	o := &outlet{w: w, receipts: make(chan pulsar.MessageID, 1000)}
 	p, err := client.OpenProducer(context.Background(), pulsar.ProducerOptions{Topic: topic}, o)
-	w.must(err)
+	w.Must(err)
 	o.producer, o.next = p, uint64(p.LastSequenceID()+1)
 	return o
 }
 
 func (o *outlet) send(metadata, payload []byte) {
-	o.w.t.Helper()
+	o.w.T.Helper()
 	info, err := frame.Scan(metadata)
-	o.w.must(err)
-	o.w.must(o.producer.Send(pulsar.Outgoing{Sequence: o.next, NumMessages: info.NumMessages, Metadata: metadata, Payload: payload, Marker: info.HasMarker}))
+	o.w.Must(err)
+	o.w.Must(o.producer.Send(pulsar.Outgoing{Sequence: o.next, NumMessages: info.NumMessages, Metadata: metadata, Payload: payload, Marker: info.HasMarker}))
 	o.next++
 	if o.sent++; o.sent-len(o.at) >= cap(o.receipts)/2 {
 		o.at = append(o.at, <-o.receipts)
@@ -411,7 +334,7 @@ func (o *outlet) close() []pulsar.MessageID {
 	for len(o.at) < o.sent {
 		o.at = append(o.at, <-o.receipts)
 	}
-	o.w.must(o.producer.Close(context.Background()))
+	o.w.Must(o.producer.Close(context.Background()))
 	return o.at
 }
 
