@@ -130,17 +130,28 @@ func (m *Mapping) ensureGuard(ctx context.Context, fresh bool) error {
 		}
 	}
 	if !recorded || fresh { // fresh: who recorded it may have died before it was moved
-		low, _, err := m.env.floors(ctx)
-		if err != nil {
-			return fmt.Errorf("records that need guard %s: %w", guard, err)
-		}
-		if len(low) == 0 {
-			if err := t.Admin.SkipAll(ctx, t.Topic, guard); err != nil {
-				return fmt.Errorf("move guard %s to the end: %w", guard, err)
-			}
+		if err := m.placeGuard(ctx); err != nil {
+			return err
 		}
 	}
 	m.env.metrics.setProtected(protectGuard, true)
+	return nil
+}
+
+func (m *Mapping) placeGuard(ctx context.Context) error {
+	t, guard := m.env.Target, GuardName(m.env.Subscription)
+	reading, cancel := context.WithTimeout(ctx, protectionInterval)
+	defer cancel()
+	low, _, err := m.env.floors(reading)
+	if err != nil {
+		return fmt.Errorf("records that need guard %s: %w", guard, err)
+	}
+	if len(low) > 0 {
+		return nil
+	}
+	if err := t.Admin.SkipAll(ctx, t.Topic, guard); err != nil {
+		return fmt.Errorf("move guard %s to the end: %w", guard, err)
+	}
 	return nil
 }
 
