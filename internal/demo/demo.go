@@ -55,6 +55,7 @@ type show struct {
 	order    *keyorder.Checker
 	notes    *notes
 	phase    atomic.Pointer[string]
+	verdict  atomic.Pointer[Verdict] // nil until all is over
 
 	parts sync.WaitGroup // all that ends with the stage
 	fatal chan error     // holds the first end of a part that should have gone on
@@ -124,6 +125,7 @@ func (s *show) run(ctx context.Context) (Verdict, error) {
 	s.stage.run(&s.parts)
 	s.parts.Go(func() { s.stage.store(ctx, s.notes.changed) })
 	display, endDisplay := context.WithCancel(ctx)
+	defer endDisplay()
 	var displayed sync.WaitGroup
 	displayed.Go(func() { s.display(display) })
 
@@ -144,16 +146,18 @@ func (s *show) run(ctx context.Context) (Verdict, error) {
 	problems = append(problems, s.finish(ctx, f)...)
 	done := "done"
 	s.phase.Store(&done)
-	endDisplay()
 	if ctx.Err() != nil {
 		return Verdict{}, ErrInterrupted
 	}
-	displayed.Wait()
 	figures := s.crossing.figures()
-	return outcome{
+	v := outcome{
 		order: s.order.Report(), changes: s.notes.layoutChanges(), whole: figures.whole, split: figures.split,
 		problems: append(problems, s.tally.problems()...),
-	}.judge(), nil
+	}.judge()
+	s.verdict.Store(&v)
+	endDisplay()
+	displayed.Wait()
+	return v, nil
 }
 
 // play waits for the end of the traffic.

@@ -67,6 +67,9 @@ func (s *show) live(ctx context.Context, g *gauge) {
 	for over := false; ; {
 		width, height := s.Terminal.Size()
 		v := view{width: width, height: height - 1, colour: s.Colour} // the last line is the cursor's
+		if verdict := s.verdict.Load(); over && verdict != nil {
+			v.below = verdict.lines(width) // so that the frame stays when it is printed
+		}
 		if err := screen.draw(v.frame(g.snapshot())); err != nil {
 			return // nobody sees it any more
 		}

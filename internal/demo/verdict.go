@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/geobridge/geobridge/internal/keyorder"
 )
@@ -31,6 +32,11 @@ func (v Verdict) Text(colour bool) string {
 	}
 	word, rest, _ := strings.Cut(v.Line, ":")
 	return view{colour: colour}.paint(look, word+":") + rest
+}
+
+// lines is how many lines of a terminal it takes.
+func (v Verdict) lines(width int) int {
+	return (utf8.RuneCountInString(v.Line) + width - 1) / max(width, 1)
 }
 
 // judge gives the verdict: one line.

@@ -28,6 +28,7 @@ const (
 // view draws snapshots in a size.
 type view struct {
 	width, height int
+	below         int // lines of them that stay free for what is printed at the end
 	colour        bool
 }
 
@@ -46,11 +47,13 @@ const (
 	tight      = 28 // lines: below, nothing is left empty
 )
 
-// frame draws everything: at most height lines, made for 80 columns and 23 lines.
+// frame draws everything: at most height lines, made for 80 columns and 23 lines. What
+// stays free below is taken from the log first.
 func (v view) frame(s *snapshot) []string {
+	v.height = max(v.height-v.below, 0)
 	out := append(v.head(s), "")
 	rows := v.matrix(s)
-	if room := v.height - len(out) - leastLog; len(rows) > room {
+	if room := v.height - len(out) - max(leastLog-v.below, 0); len(rows) > room {
 		cut := len(rows) - room + 1
 		rows = append(rows[:max(room-1, 0)], v.paint(dim, fmt.Sprintf(" … %d more rows: the window is small", cut)))
 	}

@@ -49,8 +49,8 @@ func TestView(t *testing.T) {
 	show := func(name string, v view, s *snapshot) {
 		fmt.Fprintf(&got, "-- %s --\n", name)
 		lines := v.frame(s)
-		if len(lines) > v.height {
-			t.Errorf("%s has %d lines, and %d fit", name, len(lines), v.height)
+		if len(lines) > v.height-v.below {
+			t.Errorf("%s has %d lines, and %d fit", name, len(lines), v.height-v.below)
 		}
 		for _, line := range lines {
 			plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(line, "")
@@ -67,6 +67,9 @@ func TestView(t *testing.T) {
 	wrong.order.Found = map[keyorder.Kind]int{keyorder.OutOfOrder: 2, keyorder.Duplicate: 1, keyorder.Overlap: 1, keyorder.Rewound: 3}
 	wrong.phase, wrong.addresses, wrong.guests = "the bridge drains", &addresses{"pulsar://127.0.0.1:1", "http://127.0.0.1:2", "pulsar://127.0.0.1:3", "http://127.0.0.1:4"}, 12
 	show("wrong, served, ending", view{width: 80, height: 30, colour: true}, wrong)
+	ending := someSnapshot()
+	ending.phase, ending.west[0].Splits = "done", make([]uint16, 9) // as many rows as there may be
+	show("80x23, and a verdict of two lines below", view{width: 80, height: 23, below: 2}, ending)
 	show("at first", view{width: 80, height: 23}, &snapshot{})
 	fmt.Fprintf(&got, "-- plain --\n%s\n%s\n%s", wrong.line(), wrong.log[1].line(), wrong.addresses.help())
 
@@ -126,20 +129,28 @@ func TestScreen(t *testing.T) {
 }
 
 // TestLive: a demo on a terminal draws itself, and what the last frame says is how
-// it ended.
+// it ended. With the verdict and a prompt below, it fits.
 func TestLive(t *testing.T) {
-	var term terminal
-	v, _ := play(t, Options{For: 5 * time.Second, Rate: 100, Terminal: &tall{&term}})
-	frames := strings.Split(term.String(), "\x1b[?2026h")
-	last := frames[len(frames)-1]
-	if !v.OK || len(frames) < 20 || !strings.Contains(last, "done") || !strings.Contains(last, "0 to come") {
-		t.Errorf("%v, %d frames, the last one %q", v, len(frames), last)
+	for _, height := range []int{24, 40, 3} {
+		var term terminal
+		v, _ := play(t, Options{For: 5 * time.Second, Rate: 100, Terminal: &tall{&term, height}})
+		frames := strings.Split(term.String(), "\x1b[?2026h")
+		last := frames[len(frames)-1]
+		if n := strings.Count(last, "\r\n") + v.lines(80) + 1; !v.OK || n > height || v.lines(80) != 2 {
+			t.Errorf("%v: %d lines at the end, and %d fit: %q", v, n, height, last)
+		}
+		if ended := strings.Contains(last, "done") && strings.Contains(last, "0 to come"); len(frames) < 20 || ended != (height > 20) {
+			t.Errorf("%v, %d frames, the last one %q", v, len(frames), last)
+		}
 	}
 }
 
-type tall struct{ *terminal }
+type tall struct {
+	*terminal
+	height int
+}
 
-func (tall) Size() (int, int) { return 80, 40 }
+func (t tall) Size() (int, int) { return 80, t.height }
 
 func TestMeter(t *testing.T) {
 	var m meter
