@@ -38,39 +38,62 @@ type StoredMessage struct {
 	BucketHash  int     `json:"bucketHash"`
 }
 
-// Dump reads all stored entries of one segment topic under a subscription of
-// its own. backlog tells how much of that subscription is not acknowledged
-// yet; it is polled to find the end.
-func (w *Witness) Dump(ctx context.Context, url, segmentTopic, subscription string, backlog func(context.Context) (int64, error)) ([]Entry, error) {
-	s := newState()
-	var entries []Entry
+// Tail is a running reader of the stored entries of one segment topic.
+type Tail struct {
+	*state
+	w  *Witness
+	id int64
+}
+
+// Tail reads the stored entries of one segment topic under a subscription, from where
+// that stands. handle gets each entry, one at a time, on the reader's goroutine; what
+// was not acknowledged when a connection was lost comes again.
+func (w *Witness) Tail(ctx context.Context, url, segmentTopic, subscription string, handle func(Entry)) (*Tail, error) {
+	t := &Tail{state: newState(), w: w}
 	id, err := w.send("dump", map[string]string{"url": url, "topic": segmentTopic, "subscription": subscription}, func(e event) {
-		s.update(func() {
-			if s.common(e) {
+		t.update(func() {
+			if t.common(e) {
 				return
 			}
 			var entry Entry
 			if err := json.Unmarshal(e.raw, &entry); err != nil {
-				s.err = err
+				t.err = err
 				return
 			}
-			entries = append(entries, entry)
+			handle(entry)
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.waitReady(ctx); err != nil {
-		return nil, fmt.Errorf("dump %s: %w", segmentTopic, err)
+	t.id = id
+	return t, t.waitReady(ctx)
+}
+
+// Err is what ended the reader, nil while it reads.
+func (t *Tail) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+// Stop closes the reader; all that it acknowledged has been handled then.
+func (t *Tail) Stop(ctx context.Context) error { return t.w.stop(ctx, t.id) }
+
+// Dump reads all stored entries of one segment topic under a subscription of
+// its own. backlog tells how much of that subscription is not acknowledged
+// yet; it is polled to find the end.
+func (w *Witness) Dump(ctx context.Context, url, segmentTopic, subscription string, backlog func(context.Context) (int64, error)) ([]Entry, error) {
+	var entries []Entry
+	t, err := w.Tail(ctx, url, segmentTopic, subscription, func(e Entry) { entries = append(entries, e) })
+	if err == nil {
+		err = pollZero(ctx, backlog, t.state)
 	}
-	err = pollZero(ctx, backlog, s)
 	if err != nil {
 		return nil, fmt.Errorf("dump %s: %w", segmentTopic, err)
 	}
-	if err := w.stop(ctx, id); err != nil {
+	if err := t.Stop(ctx); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return entries, s.err
+	return entries, t.Err()
 }

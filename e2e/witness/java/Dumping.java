@@ -25,8 +25,9 @@ import org.apache.pulsar.common.util.Murmur3_32Hash;
 
 /**
  * Reads the stored entries of one segment as they are, with the raw reader that the broker's own compactor uses, and opens
- * them with Pulsar's own decoders and hash. Each entry is reported first and acknowledged then, so that once the
- * subscription's backlog is empty, all of them have been reported.
+ * them with Pulsar's own decoders and hash, until it is stopped. Each entry is reported first and acknowledged then, so that
+ * once the subscription's backlog is empty, all of them have been reported. What was not acknowledged when a connection was
+ * lost is reported again.
  *
  * <p>Events: "ready"; "entry" for each.
  */
@@ -47,6 +48,15 @@ final class Dumping implements AutoCloseable, Witness.Task {
     @Override
     public void run() throws Exception {
         out.event(id, "ready", Map.of());
+        try {
+            read();
+        } finally {
+            reader.closeAsync().get(); // else it keeps the subscription from the next reader
+        }
+        out.event(id, "done", Map.of());
+    }
+
+    private void read() throws Exception {
         CompletableFuture<RawMessage> next = reader.readNextAsync();
         while (!stopping) {
             RawMessage message;
@@ -57,12 +67,13 @@ final class Dumping implements AutoCloseable, Witness.Task {
             }
             try (message) {
                 out.event(id, "entry", describe(message));
-                reader.acknowledgeCumulativeAsync(message.getMessageId(), Map.of()).get();
+                reader.acknowledgeCumulativeAsync(message.getMessageId(), Map.of()).exceptionally(lost -> {
+                    out.event(id, "trouble", Map.of("error", String.valueOf(lost)));
+                    return null;
+                });
             }
             next = reader.readNextAsync();
         }
-        reader.closeAsync().get();
-        out.event(id, "done", Map.of());
     }
 
     private static Map<String, Object> describe(RawMessage message) throws Exception {
