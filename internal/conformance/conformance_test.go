@@ -116,5 +116,6 @@ func scenarios() []Scenario {
 		barrierScenarios(),
 		scanScenarios(),
 		guardScenarios(),
+		emptyLogScenarios(),
 	)
 }

@@ -40,6 +40,7 @@ type log struct {
 	next       int64 // entry number in the current ledger
 	last       Position
 	terminated bool
+	nothing    bool // terminated, and without an entry at its last load: no ledger is left
 }
 
 func newLog(ids *int64) *log {
@@ -48,9 +49,11 @@ func newLog(ids *int64) *log {
 	return l
 }
 
-// roll opens a new ledger, as every load of a topic does.
+// roll opens a new ledger, as every load of a topic does; of a terminated one, the load
+// drops the ledgers without an entry.
 func (l *log) roll() {
 	if l.terminated {
+		l.nothing = len(l.entries) == 0
 		return
 	}
 	*l.ids++
@@ -101,8 +104,12 @@ func (l *log) before(n int64) Position {
 // is the next one there is; in one that never was, it is silently the earliest. Further
 // beyond the end than the very next position it is beyond (P23).
 func (l *log) opening(p Position, beyond int64) int64 {
+	next := Position{l.last.Ledger, l.last.Entry + 1}
+	if current := l.ledgers[len(l.ledgers)-1]; current > l.last.Ledger {
+		next = Position{current, 0}
+	}
 	switch {
-	case p.compare(Position{l.last.Ledger, l.last.Entry + 1}) > 0:
+	case p.compare(next) > 0:
 		return beyond
 	case !slices.Contains(l.ledgers, p.Ledger):
 		return l.start
@@ -110,12 +117,12 @@ func (l *log) opening(p Position, beyond int64) int64 {
 	return l.from(p)
 }
 
-// trim drops whole ledgers, except the current one, of which every entry is below
+// trim drops whole ledgers, except the last one, of which every entry is below
 // keep.
 func (l *log) trim(keep int64) {
 	current := l.ledgers[len(l.ledgers)-1]
-	if l.terminated {
-		current = -1
+	if l.terminated && len(l.entries) > 0 {
+		current = l.last.Ledger
 	}
 	cut := 0
 	for i, e := range l.entries {

@@ -111,7 +111,11 @@ func (s *scalable) layoutChanged() {
 // that are missing, at earliest (facts 3.5, P16).
 func (c *core) record(s *scalable, sub string) {
 	s.records[sub] = true
-	c.eachSegment(s, func(_ *Segment, t *topic) { t.subscription(sub, t.log.start) })
+	c.eachSegment(s, func(_ *Segment, t *topic) {
+		if !t.log.nothing {
+			t.subscription(sub, t.log.start)
+		}
+	})
 }
 
 // skipAll moves a subscription to the end of every segment; nobody is told (P16).

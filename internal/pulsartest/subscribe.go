@@ -39,7 +39,9 @@ func (c *conn) attach(cmd *pulsarpb.CommandSubscribe) *refusal {
 	case s != nil && s.durable != cmd.GetDurable():
 		return refuse(pulsarpb.ServerError_NotAllowedError, "subscription of that name differs in being durable")
 	case s == nil:
-		s = t.newSubscription(cmd)
+		if s, refused = t.newSubscription(cmd); refused != nil {
+			return refused
+		}
 	}
 	name := cmd.GetConsumerName()
 	if name == "" {
@@ -55,26 +57,33 @@ func (c *conn) attach(cmd *pulsarpb.CommandSubscribe) *refusal {
 
 // newSubscription begins where the command says. A start counts only where the
 // subscription is not durable, and then an initial position only if the start is beyond
-// the end (P23).
-func (t *topic) newSubscription(cmd *pulsarpb.CommandSubscribe) *subscription {
+// the end (P23). Where no ledger is left there is no earliest.
+func (t *topic) newSubscription(cmd *pulsarpb.CommandSubscribe) (*subscription, *refusal) {
 	earliest := t.log.start
 	if cmd.GetReadCompacted() && t.compacted != nil {
 		earliest = 0
 	}
-	at := t.log.end()
-	if cmd.GetInitialPosition() == pulsarpb.CommandSubscribe_Earliest {
-		at = earliest
-	}
+	const unsaid = -1
+	at, fromEarliest := int64(unsaid), cmd.GetInitialPosition() == pulsarpb.CommandSubscribe_Earliest
 	if start := positionOf(cmd.GetStartMessageId()); !cmd.GetDurable() && cmd.StartMessageId != nil {
 		if start.compare(noPosition()) > 0 {
-			at = t.log.opening(start, at)
+			at = t.log.opening(start, unsaid)
 		} else {
-			at = earliest
+			fromEarliest = true
 		}
+	}
+	switch {
+	case at != unsaid:
+	case !fromEarliest:
+		at = t.log.end()
+	case t.log.nothing:
+		return nil, refuse(pulsarpb.ServerError_UnknownError, "")
+	default:
+		at = earliest
 	}
 	s := &subscription{topic: t, name: cmd.GetSubscription(), durable: cmd.GetDurable(), compacted: cmd.GetReadCompacted(), cur: newCursor(at)}
 	t.subs[s.name] = s
-	return s
+	return s, nil
 }
 
 // serveConsumer handles what is addressed to a consumer. Of one that it does not
