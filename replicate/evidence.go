@@ -30,7 +30,8 @@ func (e evidence) lost() bool {
 	case !e.there:
 		return true
 	}
-	return e.begins.Ledger > e.floor.Ledger // logs are trimmed by whole ledgers
+	// Logs are trimmed by whole ledgers. Of an empty one the beginning is its end.
+	return e.begins.Compare(e.floor) > 0
 }
 
 // remade reports whether a layout is of another topic of the same name than a

@@ -18,6 +18,8 @@ func TestEvidence(t *testing.T) {
 		{"older ledgers, too", evidence{doubt: true, there: true, begins: Position{Ledger: 2, Entry: -1}, floor: floor}, false},
 		{"trimmed", evidence{doubt: true, there: true, begins: Position{Ledger: 8, Entry: -1}, floor: floor}, true},
 		{"trimmed, and nothing in doubt", evidence{there: true, begins: Position{Ledger: 8, Entry: -1}, floor: floor}, false},
+		{"trimmed, and empty since", evidence{doubt: true, there: true, begins: Position{Ledger: 5, Entry: 14}, floor: floor}, true},
+		{"empty, and the floor was its end", evidence{doubt: true, there: true, begins: floor, floor: floor}, false},
 		{"pruned", evidence{doubt: true, floor: floor}, true},
 		{"pruned, and nothing in doubt", evidence{floor: floor}, false},
 		{"gone with its topic", evidence{doubt: true, remade: true, floor: floor}, false},

@@ -110,12 +110,37 @@ func (w *writer) send(ctx context.Context, out pulsar.Outgoing) (Position, error
 func (w *writer) close() { closeProducer(w.producer) }
 
 // subscribeReader attaches a consumer that leaves nothing behind: not durable, under
-// a name that nobody else has.
+// a name that nobody else has. Where it begins at the earliest, that is by another
+// position, since a log that is sealed and empty has no earliest; compacted entries
+// are given from the earliest only.
 func subscribeReader(ctx context.Context, client *pulsar.Client, topic, purpose string, start Position, compacted bool, h pulsar.ConsumerHandler) (*pulsar.Consumer, error) {
+	if start == pulsar.Earliest() && !compacted {
+		start = pulsar.Lowest()
+	}
 	return client.Subscribe(ctx, pulsar.SubscribeOptions{
 		Topic: topic, Subscription: "geobridge-" + purpose + "-" + strings.ToLower(rand.Text()),
 		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start, ReadCompacted: compacted,
 	}, h)
+}
+
+// beginAt is where a durable subscription to a segment begins that is new. One that is
+// sealed and empty has no earliest: a broker that is asked for it refuses, and leaves all
+// later ones of that name without an answer until the next load (5.0.1, observed). There
+// the end is as good.
+func beginAt(ctx context.Context, client *pulsar.Client, topic string, sealed bool) (pulsar.InitialPosition, error) {
+	if !sealed {
+		return pulsar.PositionEarliest, nil
+	}
+	c, err := subscribeReader(ctx, client, topic, "look", pulsar.Earliest(), false, deaf{})
+	if err != nil {
+		return pulsar.PositionEarliest, err
+	}
+	defer closeConsumer(c)
+	stats, err := c.Stats(ctx) // of one that was given nothing yet: all there is
+	if err == nil && stats.Backlog == 0 {
+		return pulsar.PositionLatest, nil
+	}
+	return pulsar.PositionEarliest, err
 }
 
 // reader reads a regular topic from its earliest entry, non-durable, compacted.

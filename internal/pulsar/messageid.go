@@ -16,6 +16,10 @@ type MessageID struct{ Ledger, Entry int64 }
 // Earliest is the position before the first entry of any topic.
 func Earliest() MessageID { return MessageID{-1, -1} }
 
+// Lowest is at or before the first entry of any topic. A reader that starts there is given what one at
+// Earliest is, also by a sealed segment without an entry, where a broker refuses Earliest (5.0.1, observed).
+func Lowest() MessageID { return MessageID{0, 0} }
+
 // Latest is the position after the last entry of any topic.
 func Latest() MessageID { return MessageID{math.MaxInt64, math.MaxInt64} }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 	"github.com/geobridge/geobridge/internal/pulsartest"
+	"github.com/geobridge/geobridge/replicate"
 )
 
 func kept() pulsartest.Options { return pulsartest.Options{Retention: true, NoAutoScale: true} }
@@ -184,6 +185,35 @@ func TestTrimmedSource(t *testing.T) {
 		w.copied("east")
 		stop()
 		w.expect(Options{}, Equal, SourceCounts{Compared: 25}, TargetCounts{Compared: 25, Trimmed: 15})
+	})
+}
+
+// Sealed segments without an entry have no earliest once they are loaded anew: at the target
+// what was trimmed, at the source what nobody wrote to.
+func TestEmptySealedSegments(t *testing.T) {
+	inWorld(t, 1, pulsartest.Options{NoAutoScale: true}, func(t *testing.T, w *world) {
+		w.topics(1, 1)
+		stop := w.bridging("bucket")
+		w.oneByOne("east", keyed(15, "a", "b", "c"))
+		w.copied("east")
+		stop()
+		source, target := w.Sides["east"], w.Sides["west"]
+		old := w.segments("west")[0]
+		w.Must(target.SkipAll(topic, replicate.GuardName(subscription)))
+		target.Unload(old)
+		w.open(w.Client("west"), old).close() // a new ledger, and the old one is trimmed
+		w.Must(target.Split(topic, 0))
+		target.Unload(old)
+		w.Must(source.Split(topic, 0))
+		never := w.segments("east")[1]
+		w.open(w.Client("east"), never).close()
+		w.Must(source.Split(topic, 1))
+		source.Unload(never)
+		stop = w.bridging("bucket")
+		w.oneByOne("east", keyed(25, "a", "b", "c"))
+		w.copied("east")
+		stop()
+		w.expect(Options{}, Equal, SourceCounts{Compared: 25, Trimmed: 15}, TargetCounts{Compared: 25})
 	})
 }
 

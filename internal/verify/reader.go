@@ -49,9 +49,14 @@ type reader struct {
 	pending *pulsar.Message
 }
 
-// openReader asks for the end, too.
+// openReader asks for the end, too. A log that is sealed and empty has no earliest;
+// compacted entries are given from the earliest only.
 func openReader(ctx context.Context, client *pulsar.Client, topic string, window int, compacted bool) (*reader, error) {
-	return openReaderAt(ctx, pulsar.Earliest(), client, topic, window, compacted)
+	start := pulsar.Lowest()
+	if compacted {
+		start = pulsar.Earliest()
+	}
+	return openReaderAt(ctx, start, client, topic, window, compacted)
 }
 
 // openReaderAt starts at an entry that is there.
