@@ -1,7 +1,6 @@
 package replicate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -139,17 +138,5 @@ func TestWriterEvents(t *testing.T) {
 				t.Errorf("error %v, want %q", err, row.want)
 			}
 		})
-	}
-}
-
-// A reader that is given more than it asked for starts over, and blocks nobody.
-func TestReaderEventsOverflow(t *testing.T) {
-	e := &readerEvents{box: make(chan pulsar.Message, 1), done: make(chan error, 1)}
-	for range 3 {
-		e.Message(pulsar.Message{Entry: frame.NewEntry([]byte("m"), nil)})
-	}
-	e.Closed(context.Canceled)
-	if err := <-e.done; len(e.box) != 1 || err == nil || !strings.Contains(err.Error(), "more than 1 unread entries") {
-		t.Errorf("%d entries, error %v", len(e.box), err)
 	}
 }

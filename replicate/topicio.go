@@ -146,7 +146,7 @@ func beginAt(ctx context.Context, client *pulsar.Client, topic string, sealed bo
 // reader reads a regular topic from its earliest entry, non-durable, compacted.
 type reader struct {
 	consumer *pulsar.Consumer
-	events   *readerEvents
+	inbox    *pulsar.Inbox
 	permits  int // asked for at once
 	used     int
 	seen     Position
@@ -164,12 +164,12 @@ const (
 )
 
 func openReader(ctx context.Context, client *pulsar.Client, topic string) (*reader, error) {
-	events := &readerEvents{box: make(chan pulsar.Message, 4*mostPermits), done: make(chan error, 1)}
-	consumer, err := subscribeReader(ctx, client, topic, "read", pulsar.Earliest(), true, events)
+	inbox := pulsar.NewInbox(4 * mostPermits)
+	consumer, err := subscribeReader(ctx, client, topic, "read", pulsar.Earliest(), true, inbox)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{consumer: consumer, events: events, permits: readPermits, seen: noPosition()}
+	r := &reader{consumer: consumer, inbox: inbox, permits: readPermits, seen: noPosition()}
 	if err := consumer.Flow(readPermits); err != nil {
 		r.close()
 		return nil, err
@@ -180,24 +180,8 @@ func openReader(ctx context.Context, client *pulsar.Client, topic string) (*read
 // next waits for an entry; the caller releases it. ok is false if none came
 // within wait (0: for ever).
 func (r *reader) next(ctx context.Context, wait time.Duration) (m pulsar.Message, ok bool, err error) {
-	var late <-chan time.Time
-	if wait > 0 {
-		t := time.NewTimer(wait)
-		defer t.Stop()
-		late = t.C
-	}
-	select {
-	case m = <-r.events.box:
-	default:
-		select {
-		case m = <-r.events.box:
-		case err := <-r.events.done:
-			return m, false, err
-		case <-late:
-			return m, false, nil
-		case <-ctx.Done():
-			return m, false, ctx.Err()
-		}
+	if m, ok, err = r.inbox.Next(ctx, wait); !ok {
+		return m, false, err
 	}
 	r.seen = m.ID
 	r.entries++
@@ -247,7 +231,7 @@ func scanWhole(ctx context.Context, client *pulsar.Client, topic string, f func(
 				return nil
 			}
 		default:
-			if end, err := AtEnd(ctx, r.consumer, r.seen); err != nil || end && len(r.events.box) == 0 {
+			if end, err := AtEnd(ctx, r.consumer, r.seen); err != nil || end && r.inbox.Len() == 0 {
 				return err
 			}
 			switch quiet := time.Since(began); {
@@ -282,26 +266,4 @@ func nudge(ctx context.Context, client *pulsar.Client, topic string) error {
 	}
 	defer w.close()
 	return w.append(ctx, nudgeKey, []byte("{}"))
-}
-
-// readerEvents hands messages to a channel that its permits cannot overfill.
-type readerEvents struct {
-	deaf
-	box  chan pulsar.Message
-	done chan error
-}
-
-func (e *readerEvents) Message(m pulsar.Message) {
-	select {
-	case e.box <- m:
-	default: // the broker overdrew the permits fourfold: the reader starts over
-		m.Entry.Release()
-		e.Closed(fmt.Errorf("more than %d unread entries", cap(e.box)))
-	}
-}
-func (e *readerEvents) Closed(err error) {
-	select {
-	case e.done <- err:
-	default:
-	}
 }

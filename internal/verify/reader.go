@@ -38,7 +38,7 @@ type reader struct {
 	start     replicate.Position
 
 	consumer *pulsar.Consumer
-	events   *readerEvents
+	inbox    *pulsar.Inbox
 	permits  int // given and not used
 	size     int // bytes of a message, the largest of late
 
@@ -73,11 +73,11 @@ func (r *reader) open(ctx context.Context) error {
 	if r.seen != before() {
 		start = r.seen // inclusive; what comes again is left out
 	}
-	events := &readerEvents{box: make(chan pulsar.Message, 2*mostPermits), done: make(chan error, 1)}
+	inbox := pulsar.NewInbox(2 * mostPermits)
 	consumer, err := r.client.Subscribe(ctx, pulsar.SubscribeOptions{
 		Topic: r.topic, Subscription: "geobridge-verify-" + strings.ToLower(rand.Text()), ConsumerName: "geobridge",
 		Type: pulsar.Exclusive, Start: &start, ReadCompacted: r.compacted,
-	}, events)
+	}, inbox)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (r *reader) open(ctx context.Context) error {
 		}
 		r.total = stats.Backlog
 	}
-	r.consumer, r.events, r.permits = consumer, events, 0
+	r.consumer, r.inbox, r.permits = consumer, inbox, 0
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (r *reader) receive(ctx context.Context) (pulsar.Message, bool, error) {
 		if err := r.refill(); err != nil {
 			return pulsar.Message{}, false, err
 		}
-		m, ok, err := r.events.next(ctx)
+		m, ok, err := r.inbox.Next(ctx, endPoll)
 		switch {
 		case err != nil:
 			return m, false, err
@@ -205,7 +205,7 @@ func (r *reader) refill() error {
 // atEnd asks whether there is more.
 func (r *reader) atEnd(ctx context.Context) (bool, error) {
 	end, err := replicate.AtEnd(ctx, r.consumer, r.seen)
-	return end && len(r.events.box) == 0, err
+	return end && r.inbox.Len() == 0, err
 }
 
 // close ends the reader.
@@ -215,16 +215,8 @@ func (r *reader) close() {
 		r.pending = nil
 	}
 	shut(r.consumer)
-	if r.events == nil {
-		return
-	}
-	for {
-		select {
-		case m := <-r.events.box:
-			m.Entry.Release()
-		default:
-			return
-		}
+	if r.inbox != nil {
+		r.inbox.Empty()
 	}
 }
 
@@ -235,55 +227,4 @@ func shut(c *pulsar.Consumer) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	_ = c.Close(ctx) // dead either way
-}
-
-// readerEvents hands entries to a channel that its permits cannot overfill.
-type readerEvents struct {
-	box  chan pulsar.Message
-	done chan error
-}
-
-// next waits for an entry for endPoll.
-func (e *readerEvents) next(ctx context.Context) (m pulsar.Message, ok bool, err error) {
-	select {
-	case m = <-e.box:
-		return m, true, nil
-	default:
-	}
-	late := time.NewTimer(endPoll)
-	defer late.Stop()
-	select {
-	case m = <-e.box:
-		return m, true, nil
-	case err := <-e.done:
-		return m, false, err
-	case <-late.C:
-		return m, false, nil
-	case <-ctx.Done():
-		return m, false, ctx.Err()
-	}
-}
-
-// Message implements pulsar.ConsumerHandler.
-func (e *readerEvents) Message(m pulsar.Message) {
-	select {
-	case e.box <- m:
-	default: // the broker overdrew its permits: the reader opens again
-		m.Entry.Release()
-		e.Closed(fmt.Errorf("more than %d unread entries", cap(e.box)))
-	}
-}
-
-// ActiveChanged implements pulsar.ConsumerHandler.
-func (*readerEvents) ActiveChanged(bool) {}
-
-// EndOfTopic implements pulsar.ConsumerHandler: a hint that nobody needs.
-func (*readerEvents) EndOfTopic() {}
-
-// Closed implements pulsar.ConsumerHandler.
-func (e *readerEvents) Closed(err error) {
-	select {
-	case e.done <- err:
-	default:
-	}
 }
