@@ -110,7 +110,7 @@ func claim(ctx context.Context, client *pulsar.Client, topic, name string, s sin
 			err = context.Cause(late)
 		}
 	}
-	closeProducer(producer)
+	producer.Leave()
 	return claimed{}, fmt.Errorf("barrier on %s: %w", topic, err)
 }
 
@@ -121,27 +121,6 @@ func barrier(name string, seq uint64) ([]byte, error) {
 		PublishTime:  proto.Uint64(uint64(time.Now().UnixMilli())),
 		MarkerType:   proto.Int32(barrierMarker),
 	})
-}
-
-// closeTimeout bounds a polite close; the handle is dead after it either way.
-const closeTimeout = 5 * time.Second
-
-func closeProducer(p *pulsar.Producer) {
-	if p == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = p.Close(ctx) // dead either way
-}
-
-func closeConsumer(c *pulsar.Consumer) {
-	if c == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = c.Close(ctx) // dead either way
 }
 
 // terminated reports whether the topic takes no more entries, for good.

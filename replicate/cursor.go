@@ -57,6 +57,6 @@ func beginning(ctx context.Context, client *pulsar.Client, topic string) (Positi
 	if err != nil {
 		return noPosition(), err
 	}
-	defer closeConsumer(c)
+	defer c.Leave()
 	return markOf(ctx, c)
 }

@@ -256,7 +256,7 @@ func (g *guard) forget(l *reroute.Layout) {
 	}
 	for id, h := range g.held {
 		if gone(id) {
-			closeConsumer(h.consumer)
+			h.consumer.Leave()
 			delete(g.held, id)
 		}
 	}
@@ -268,7 +268,7 @@ func (g *guard) forget(l *reroute.Layout) {
 func (g *guard) closeAll() {
 	var closing sync.WaitGroup
 	for _, h := range g.held {
-		closing.Go(func() { closeConsumer(h.consumer) })
+		closing.Go(h.consumer.Leave)
 	}
 	closing.Wait()
 }

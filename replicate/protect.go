@@ -53,7 +53,7 @@ func attachOnce(ctx context.Context, client *pulsar.Client, topic, subscription,
 	if err != nil {
 		return fmt.Errorf("subscription %s on %s: %w", subscription, topic, err)
 	}
-	closeConsumer(c) // the subscription is there either way
+	c.Leave() // the subscription is there either way
 	return nil
 }
 

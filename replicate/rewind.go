@@ -195,14 +195,14 @@ func (u *Upkeep) seek(ctx context.Context, lane *Rewind) error {
 		return err
 	}
 	err = c.Seek(ctx, lane.seek)
-	closeConsumer(c) // the broker has, or will
+	c.Leave() // the broker has, or will
 	if err != nil {
 		return err
 	}
 	if c, err = u.attach(ctx, lane); err != nil {
 		return err
 	}
-	defer closeConsumer(c)
+	defer c.Leave()
 	mark, err := markOf(ctx, c)
 	switch {
 	case errors.Is(err, errNoMark): // it must be believed

@@ -106,7 +106,7 @@ func (u *Upkeep) place(ctx context.Context, s *scene, lane *Rewind, stands Posit
 	if err != nil {
 		return err
 	}
-	defer closeConsumer(c)
+	defer c.Leave()
 	stats, err := c.Stats(ctx)
 	lane.Entries = max(stats.Backlog-s.subscription.Backlogs[lane.Segment], 0)
 	return err

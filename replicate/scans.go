@@ -162,7 +162,7 @@ func (s *scanner) read(ctx context.Context, client *pulsar.Client, topic, purpos
 	if err != nil {
 		return err
 	}
-	defer closeConsumer(consumer)
+	defer consumer.Leave()
 	defer s.stop()
 	// Nothing is acknowledged before the end is asked for, so this is all there is.
 	stats, err := consumer.Stats(ctx)

@@ -93,7 +93,7 @@ func (r *scanRig) store(identities ...string) (at []Position, barrier Position) 
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	closeProducer(c.producer)
+	c.producer.Leave()
 	all, err := r.cluster.Entries(scannedTopic)
 	if err != nil {
 		r.t.Fatal(err)

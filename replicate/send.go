@@ -29,7 +29,7 @@ func (s *session) claimTarget(ef Effect) {
 	s.work(h, func(ctx context.Context) {
 		// Of a producer that the broker has not closed, the last receipts come
 		// before the answer to its close; at a seal they come before the broker's.
-		closeProducer(old)
+		old.Leave()
 		if wait != nil {
 			pause(ctx, wait.NextBackOff())
 		}
@@ -130,7 +130,7 @@ func (s *session) claimUntil(ctx context.Context, id TargetID, gen int, h *handl
 // it was being claimed.
 func (s *session) keep(id TargetID, h *handle, c claimed, gen int) {
 	if s.targets[id] != h {
-		s.op(func(context.Context) { closeProducer(c.producer) })
+		s.op(func(context.Context) { c.producer.Leave() })
 		return
 	}
 	h.producer, h.gen = c.producer, gen
@@ -183,7 +183,7 @@ func (s *session) release(id TargetID) {
 	}
 	h.abandon()
 	delete(s.targets, id)
-	s.op(func(context.Context) { closeProducer(h.producer) })
+	s.op(func(context.Context) { h.producer.Leave() })
 }
 
 // claimCheckpoint takes the checkpoint topic as N(L) and reads it up to the
@@ -202,13 +202,13 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 				may, err = s.lane.mayOpen(ctx, c.barrier)
 			}
 			if !may && err == nil {
-				closeProducer(c.producer)
+				c.producer.Leave()
 				s.box.post(Event{Kind: evFailed, Err: errors.New("a parent segment is not finished any more: it was rewound")})
 				return
 			}
 			if err == nil && gen == 1 {
 				if mark, err = s.mark(ctx); err != nil && ctx.Err() == nil {
-					closeProducer(c.producer)
+					c.producer.Leave()
 					s.box.post(Event{Kind: evSourceClosed, Err: fmt.Errorf("where the subscription stands: %w", err)})
 					return // a broker never answers for a consumer that it does not know
 				}
@@ -217,7 +217,7 @@ func (s *session) claimCheckpoint(ctx context.Context, gen int) {
 				s.box.put(letter{ev: Event{Kind: evCheckpointClaimed, Gen: gen, Record: found, Begun: begun, Pos: mark}, do: func() { s.checkpoint, s.checkpointGen = &c, gen }})
 				return
 			}
-			closeProducer(c.producer)
+			c.producer.Leave()
 		}
 		if ctx.Err() != nil {
 			return
@@ -247,7 +247,7 @@ func (s *session) loseCheckpoint(gen int, err error) {
 	s.box.put(letter{ev: Event{Kind: evCheckpointLost, Gen: gen, Err: err}, do: func() {
 		if c := s.checkpoint; c != nil && s.checkpointGen == gen {
 			s.checkpoint = nil
-			s.op(func(context.Context) { closeProducer(c.producer) })
+			s.op(func(context.Context) { c.producer.Leave() })
 		}
 	}})
 }

@@ -205,14 +205,14 @@ func (s *session) finish(cancel context.CancelFunc) {
 	s.ops.Wait()
 	var closing sync.WaitGroup
 	for _, h := range s.targets {
-		closing.Go(func() { closeProducer(h.producer) })
+		closing.Go(h.producer.Leave)
 	}
 	closing.Go(func() { s.parks.close() })
 	closing.Wait()
 	if s.checkpoint != nil {
-		closeProducer(s.checkpoint.producer)
+		s.checkpoint.producer.Leave()
 	}
-	closeConsumer(s.source)
+	s.source.Leave()
 	s.settleGhost(false)
 	s.account(0, 0)
 }

@@ -107,7 +107,7 @@ func (w *writer) send(ctx context.Context, out pulsar.Outgoing) (Position, error
 	}
 }
 
-func (w *writer) close() { closeProducer(w.producer) }
+func (w *writer) close() { w.producer.Leave() }
 
 // subscribeReader attaches a consumer that leaves nothing behind: not durable, under
 // a name that nobody else has. Where it begins at the earliest, that is by another
@@ -135,7 +135,7 @@ func beginAt(ctx context.Context, client *pulsar.Client, topic string, sealed bo
 	if err != nil {
 		return pulsar.PositionEarliest, err
 	}
-	defer closeConsumer(c)
+	defer c.Leave()
 	stats, err := c.Stats(ctx) // of one that was given nothing yet: all there is
 	if err == nil && stats.Backlog == 0 {
 		return pulsar.PositionLatest, nil
@@ -203,7 +203,7 @@ func (r *reader) grow() int {
 	return more
 }
 
-func (r *reader) close() { closeConsumer(r.consumer) }
+func (r *reader) close() { r.consumer.Leave() }
 
 // scan reads a topic to its end, or until f says it has seen enough.
 func scan(ctx context.Context, client *pulsar.Client, topic string, f func(key string, value []byte) (more bool)) error {

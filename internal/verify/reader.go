@@ -24,7 +24,6 @@ const (
 	attempts = 6
 
 	leastPermits, mostPermits = 16, 4096
-	closeTimeout              = 5 * time.Second
 )
 
 // reader reads a segment or a regular topic from its earliest entry up to an end
@@ -84,7 +83,7 @@ func (r *reader) open(ctx context.Context) error {
 	if r.seen == before() {
 		stats, err := consumer.Stats(ctx)
 		if err != nil {
-			shut(consumer)
+			consumer.Leave()
 			return err
 		}
 		r.total = stats.Backlog
@@ -131,7 +130,7 @@ func (r *reader) next(ctx context.Context) (m pulsar.Message, ok bool, err error
 		if m, ok, err = r.receive(ctx); err == nil {
 			return m, ok, nil
 		}
-		shut(r.consumer)
+		r.consumer.Leave()
 		r.consumer = nil
 		if ctx.Err() != nil {
 			return m, false, err
@@ -145,7 +144,7 @@ func (r *reader) next(ctx context.Context) (m pulsar.Message, ok bool, err error
 		}
 		m, ok, err = r.receive(ctx)
 		if err != nil {
-			shut(r.consumer)
+			r.consumer.Leave()
 			r.consumer = nil
 		}
 		return err
@@ -214,17 +213,8 @@ func (r *reader) close() {
 		r.pending.Entry.Release()
 		r.pending = nil
 	}
-	shut(r.consumer)
+	r.consumer.Leave()
 	if r.inbox != nil {
 		r.inbox.Empty()
 	}
-}
-
-func shut(c *pulsar.Consumer) {
-	if c == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = c.Close(ctx) // dead either way
 }
