@@ -15,9 +15,10 @@ func emptyLogScenarios() []Scenario {
 
 // A sealed segment that has no entry left, or never had one, has no earliest from its next
 // load on: who begins there is refused, durable or not, and so is who falls back to it from
-// beyond the end; a record makes no cursor. From any other position a reader is served, also
-// from one below all ledgers: it is at the end, and stands in a ledger behind those that are
-// trimmed. A subscription that was there goes on.
+// beyond the end; a durable name that was refused has no answer from then on, until the next
+// load; a record makes no cursor. From any other position a reader is served, also from one
+// below all ledgers: it is at the end, and stands in a ledger behind those that are trimmed.
+// A subscription that was there goes on.
 func emptyLog(t *T) {
 	never, trimmed, full := t.Scalable("never", 1), t.Scalable("trimmed", 1), t.Scalable("full", 1)
 	segment := t.Segment(trimmed, 0)
@@ -35,6 +36,7 @@ func emptyLog(t *T) {
 	t.Unload()
 	t.record(string(trimmed), "record") // from now on they stay in the layout: nobody drains them
 	t.record(string(never), "record")
+	const refused = "refused"
 	for i, row := range []struct {
 		what   string
 		served bool
@@ -46,7 +48,7 @@ func emptyLog(t *T) {
 		{"a reader at the latest", true, edits(fromPosition(latest()), fromLatest)},
 		{"a reader below all", true, edits(fromPosition(position(0, 0)))},
 		{"a durable one at the latest", true, edits(fromLatest)},
-		{"a durable one at the earliest", false, nil},
+		{"a durable one at the earliest", false, edits(called(refused))},
 		{"a recorded one at the latest", true, edits(called("record"), fromLatest)},
 	} {
 		for _, n := range []string{"never", "trimmed"} {
@@ -57,6 +59,8 @@ func emptyLog(t *T) {
 		}
 	}
 	w := t.At(segment)
+	w.Start(subscribe(segment, 4, refused, failover, fromLatest))
+	w.None(pulsarpb.BaseCommand_SUCCESS, pulsarpb.BaseCommand_ERROR)
 	w.Subscribe(segment, 1, "reads", exclusive, fromPosition(position(0, 0)))
 	w.Subscribe(segment, 2, "reads what is gone", exclusive, fromPosition(at[1]))
 	w.Subscribe(segment, 3, "old", failover)

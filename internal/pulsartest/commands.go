@@ -57,9 +57,12 @@ const unasked = math.MaxUint64
 type refusal struct {
 	code    pulsarpb.ServerError
 	message string
+	silent  bool // there is no answer
 }
 
-func refuse(code pulsarpb.ServerError, message string) *refusal { return &refusal{code, message} }
+func refuse(code pulsarpb.ServerError, message string) *refusal {
+	return &refusal{code: code, message: message}
+}
 
 func success(request uint64) *pulsarpb.BaseCommand {
 	c := base(pulsarpb.BaseCommand_SUCCESS)

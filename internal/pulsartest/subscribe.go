@@ -16,7 +16,9 @@ func (c *conn) subscribe(cmd *pulsarpb.CommandSubscribe) {
 	}
 	refused := c.attach(cmd)
 	if refused != nil {
-		c.send(command(failure(cmd.GetRequestId(), refused)))
+		if !refused.silent {
+			c.send(command(failure(cmd.GetRequestId(), refused)))
+		}
 		return
 	}
 	// Who is active is told before this answer.
@@ -38,6 +40,8 @@ func (c *conn) attach(cmd *pulsarpb.CommandSubscribe) *refusal {
 	switch {
 	case s != nil && s.durable != cmd.GetDurable():
 		return refuse(pulsarpb.ServerError_NotAllowedError, "subscription of that name differs in being durable")
+	case s == nil && t.stuck[cmd.GetSubscription()]:
+		return &refusal{silent: true}
 	case s == nil:
 		if s, refused = t.newSubscription(cmd); refused != nil {
 			return refused
@@ -57,7 +61,8 @@ func (c *conn) attach(cmd *pulsarpb.CommandSubscribe) *refusal {
 
 // newSubscription begins where the command says. A start counts only where the
 // subscription is not durable, and then an initial position only if the start is beyond
-// the end (P23). Where no ledger is left there is no earliest.
+// the end (P23). Where no ledger is left there is no earliest, and a durable subscription
+// that asked for it is opened for ever, until the next load.
 func (t *topic) newSubscription(cmd *pulsarpb.CommandSubscribe) (*subscription, *refusal) {
 	earliest := t.log.start
 	if cmd.GetReadCompacted() && t.compacted != nil {
@@ -77,6 +82,7 @@ func (t *topic) newSubscription(cmd *pulsarpb.CommandSubscribe) (*subscription, 
 	case !fromEarliest:
 		at = t.log.end()
 	case t.log.nothing:
+		t.stuck[cmd.GetSubscription()] = cmd.GetDurable()
 		return nil, refuse(pulsarpb.ServerError_UnknownError, "")
 	default:
 		at = earliest

@@ -40,6 +40,7 @@ type topic struct {
 	subs      map[string]*subscription
 	producers map[string]*producer // by name
 	sequences map[string]int64     // the highest of each name, where deduplication is on
+	stuck     map[string]bool      // subscriptions that are opened for ever
 	compacted *compaction
 	holding   bool // sends stay pending
 	pending   []*add
@@ -52,7 +53,7 @@ type topic struct {
 func newTopic(e *env, name string) *topic {
 	return &topic{
 		env: e, name: name, log: newLog(&e.ledgers), subs: map[string]*subscription{},
-		producers: map[string]*producer{}, sequences: map[string]int64{},
+		producers: map[string]*producer{}, sequences: map[string]int64{}, stuck: map[string]bool{},
 	}
 }
 
@@ -144,6 +145,7 @@ func (t *topic) down() {
 func (t *topic) load() {
 	if t.unloaded {
 		t.unloaded, t.asked = false, false
+		clear(t.stuck)
 		t.log.roll()
 		t.trim()
 	}
