@@ -235,10 +235,8 @@ func (g *guard) hold(ctx context.Context, s *reroute.Segment) *guardHold {
 		delete(g.held, id)
 	}
 	h := &guardHold{closed: make(chan struct{}), acked: noPosition()}
-	consumer, err := g.env.Target.Client.Subscribe(ctx, pulsar.SubscribeOptions{
-		Topic: s.Topic(g.env.Target.Topic), Subscription: GuardName(g.env.Subscription), ConsumerName: g.env.Instance,
-		Type: pulsar.Failover, Durable: true, Position: pulsar.PositionEarliest,
-	}, guardEvents{hold: h})
+	consumer, err := subscribeSegment(ctx, g.env.Target.Client, s.Topic(g.env.Target.Topic), s.Sealed,
+		GuardName(g.env.Subscription), g.env.Instance, guardEvents{hold: h})
 	if err != nil {
 		g.log.Debug("guard not attached", "segment", s.ID, "error", err)
 		return nil

@@ -15,14 +15,8 @@ import (
 // before; only the broker's election decides who reads.
 func (s *session) subscribe(ctx context.Context) {
 	env := s.lane.env
-	at, err := beginAt(ctx, env.Source.Client, s.lane.topic, s.lane.segment.Sealed || isClosed(s.lane.sealed))
-	var consumer *pulsar.Consumer
-	if err == nil {
-		consumer, err = env.Source.Client.Subscribe(ctx, pulsar.SubscribeOptions{
-			Topic: s.lane.topic, Subscription: env.Subscription, ConsumerName: env.Instance,
-			Type: pulsar.Failover, Durable: true, Position: at,
-		}, sourceEvents{s})
-	}
+	sealed := s.lane.segment.Sealed || isClosed(s.lane.sealed)
+	consumer, err := subscribeSegment(ctx, env.Source.Client, s.lane.topic, sealed, env.Subscription, env.Instance, sourceEvents{s})
 	if err != nil {
 		s.box.post(Event{Kind: evFailed, Err: fmt.Errorf("subscribe to %s: %w", s.lane.topic, err)})
 		return

@@ -123,10 +123,22 @@ func subscribeReader(ctx context.Context, client *pulsar.Client, topic, purpose 
 	}, h)
 }
 
-// beginAt is where a durable subscription to a segment begins that is new. One that is
-// sealed and empty has no earliest: a broker that is asked for it refuses, and leaves all
-// later ones of that name without an answer until the next load (5.0.1, observed). There
-// the end is as good.
+// subscribeSegment attaches to a segment under a durable subscription, without permits. One
+// that is new begins at the earliest.
+func subscribeSegment(ctx context.Context, client *pulsar.Client, topic string, sealed bool, subscription, name string, h pulsar.ConsumerHandler) (*pulsar.Consumer, error) {
+	at, err := beginAt(ctx, client, topic, sealed)
+	if err != nil {
+		return nil, err
+	}
+	return client.Subscribe(ctx, pulsar.SubscribeOptions{
+		Topic: topic, Subscription: subscription, ConsumerName: name,
+		Type: pulsar.Failover, Durable: true, Position: at,
+	}, h)
+}
+
+// beginAt is the earliest, or what is as good. A segment that is sealed and empty has no
+// earliest: a broker that is asked for it refuses, and leaves all later requests of that
+// name without an answer until the next load (5.0.1, observed). There it is the end.
 func beginAt(ctx context.Context, client *pulsar.Client, topic string, sealed bool) (pulsar.InitialPosition, error) {
 	if !sealed {
 		return pulsar.PositionEarliest, nil

@@ -74,3 +74,25 @@ func TestSourceSegmentWasNeverWritten(t *testing.T) {
 		w.copy()
 	})
 }
+
+// A target segment that is sealed and empty when the guard is first recorded gets none; the lanes'
+// protection does not wait for it, and it is pruned.
+func TestTargetSegmentWasNeverWritten(t *testing.T) {
+	taking(t, func(w *world) {
+		c := w.west()
+		s := c.layout().Active()[0]
+		w.must(c.DeleteSubscription(topicName, reader))
+		w.touch(c, s.Topic(topicName))
+		w.must(c.Split(topicName, s.ID))
+		c.Unload(s.Topic(topicName))
+		w.touch(c, s.Topic(topicName))
+		w.start("one")
+		sleep(w.ctx, 2*time.Second)
+		w.copy()
+		w.await("the empty one is pruned", func() bool {
+			_, err := c.Prune(topicName)
+			w.must(err)
+			return c.layout().Segment(s.ID) == nil
+		})
+	})
+}
