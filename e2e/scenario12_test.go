@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,6 +171,9 @@ func TestScenario12RefusedCredential(t *testing.T) {
 	s.west = standaloneSite(guarded)
 	s.west.admin.Token = good
 	s.must(s.west.admin.CreateNamespace(s.ctx, s.namespace, guarded.Name, 0))
+	s.must(s.west.admin.Do(s.ctx, http.MethodPost, "namespaces/public/default/permissions/app", []string{"produce", "consume"}, nil))
+	live(s.ctx, t, "internal/admin", "^TestLiveRights$",
+		"LIVE_AUTH_HTTP="+s.west.adminAt, "LIVE_SUPERUSER_TOKEN="+good, "LIVE_APP_TOKEN="+token(secret, "app"))
 	n := s.create(s.east, "orders", 1, 1)
 	s.create(s.west, "orders", 1, 1)
 

@@ -43,7 +43,7 @@ func liveError(err error) error {
 }
 
 // TestLiveTopic follows a topic of a real broker from before it exists over
-// split, rebucket, deletion and recreation: LIVE=pulsar://… LIVE_HTTP=http://…
+// split, rebucket, deletion and recreation, in make e2e: LIVE=pulsar://… LIVE_HTTP=http://…
 func TestLiveTopic(t *testing.T) {
 	url := os.Getenv("LIVE")
 	if url == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 )
 
-// The tests of this file talk to a real broker: LIVE=pulsar://… LIVE_HTTP=http://…,
+// The tests of this file talk to a real broker, in make e2e: LIVE=pulsar://… LIVE_HTTP=http://…,
 // and for the rights LIVE_AUTH_HTTP with LIVE_SUPERUSER_TOKEN and LIVE_APP_TOKEN
 // (role app, which may produce and consume in public/default).
 

@@ -15,7 +15,7 @@ import (
 
 // TestLiveStreamConsumers reads a topic of 2 segments with 2 buckets each by
 // several consumers of a real broker, while they join, leave and are killed, and
-// the topic is split, rebucketed and unloaded: LIVE=pulsar://… LIVE_HTTP=http://….
+// the topic is split, rebucketed and unloaded, in make e2e: LIVE=pulsar://… LIVE_HTTP=http://….
 // LIVE_GRACE=1 also waits out the controller's grace of 60 s.
 func TestLiveStreamConsumers(t *testing.T) {
 	w := newLiveWorld(t)
