@@ -11,6 +11,7 @@ import (
 type Inbox struct {
 	entries chan Message
 	closed  chan error
+	full    bool // more came: what follows would stand behind a hole
 }
 
 // NewInbox makes one that holds so many entries. Where more come, the reading is over.
@@ -61,12 +62,16 @@ func (b *Inbox) Empty() {
 
 // Message implements ConsumerHandler.
 func (b *Inbox) Message(m Message) {
-	select {
-	case b.entries <- m:
-	default:
-		m.Entry.Release()
-		b.Closed(fmt.Errorf("more than %d unread entries", cap(b.entries)))
+	if !b.full {
+		select {
+		case b.entries <- m:
+			return
+		default:
+			b.full = true
+			b.Closed(fmt.Errorf("more than %d unread entries", cap(b.entries)))
+		}
 	}
+	m.Entry.Release()
 }
 
 // ActiveChanged implements ConsumerHandler.

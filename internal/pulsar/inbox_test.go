@@ -61,6 +61,30 @@ func TestInboxOverflow(t *testing.T) {
 	}
 }
 
+// What comes behind an entry that found no room is not taken: it would stand where that
+// one is missing.
+func TestInboxHasNoHole(t *testing.T) {
+	b := NewInbox(2)
+	for n := range int64(3) {
+		b.Message(unread(n + 1))
+	}
+	for n := range int64(2) {
+		m, ok, err := b.Next(t.Context(), time.Second)
+		if !ok || err != nil || m.ID.Entry != n+1 {
+			t.Fatalf("entry %v, %v, %v", m.ID, ok, err)
+		}
+		m.Entry.Release()
+		late := unread(n + 4)
+		b.Message(late)
+		if !released(late.Entry) {
+			t.Errorf("entry %v is taken behind the hole", late.ID)
+		}
+	}
+	if m, ok, err := b.Next(t.Context(), time.Second); ok || err == nil || !strings.Contains(err.Error(), "more than 2 unread entries") {
+		t.Errorf("entry %v, %v, %v", m.ID, ok, err)
+	}
+}
+
 // released reports whether an entry has no reference left; another is taken if it has.
 func released(e *frame.Entry) (gone bool) {
 	defer func() { gone = recover() != nil }()
