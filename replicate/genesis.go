@@ -134,28 +134,36 @@ func findGenesis(ctx context.Context, client *pulsar.Client, topic, key string) 
 	return found, nil
 }
 
-// writeGenesis writes the genesis unless there is one. The producer's name is the
-// key's, and a barrier comes first, so that of several who write at once only one
-// does: compaction would keep the last one.
+// writeGenesis writes the genesis unless there is one.
 func (m *Mapping) writeGenesis(ctx context.Context, client *pulsar.Client, topic string, g Genesis) error {
-	w, _, err := claimWriter(ctx, client, topic, hashed([]byte(g.Key())))
+	return holdGenesis(ctx, client, topic, g.Key(), func(w *writer, there *Genesis) error {
+		switch {
+		case there != nil && (!there.Agrees(g) || there.ID != g.ID):
+			return fmt.Errorf("somebody else wrote a genesis for %s to %s at the same time", g.Subscription, topic)
+		case there != nil && (there.Subscribed || !g.Subscribed):
+			return nil
+		}
+		if err := w.append(ctx, g.Key(), g.Encode()); err != nil {
+			return fmt.Errorf("write the genesis to %s: %w", topic, err)
+		}
+		return nil
+	})
+}
+
+// holdGenesis does something while nobody else writes the genesis of that key, with what
+// is there. The producer's name is the key's, and a barrier comes first, so that of
+// several who write at once only one does: compaction would keep the last one.
+func holdGenesis(ctx context.Context, client *pulsar.Client, topic, key string, do func(w *writer, there *Genesis) error) error {
+	w, _, err := claimWriter(ctx, client, topic, hashed([]byte(key)))
 	if err != nil {
 		return fmt.Errorf("write the genesis to %s: %w", topic, err)
 	}
 	defer w.close()
-	there, err := findGenesis(ctx, client, topic, g.Key())
-	switch {
-	case err != nil:
+	there, err := findGenesis(ctx, client, topic, key)
+	if err != nil {
 		return fmt.Errorf("genesis on %s: %w", topic, err)
-	case there != nil && (!there.Agrees(g) || there.ID != g.ID):
-		return fmt.Errorf("somebody else wrote a genesis for %s to %s at the same time", g.Subscription, topic)
-	case there != nil && (there.Subscribed || !g.Subscribed):
-		return nil
 	}
-	if err := w.append(ctx, g.Key(), g.Encode()); err != nil {
-		return fmt.Errorf("write the genesis to %s: %w", topic, err)
-	}
-	return nil
+	return do(w, there)
 }
 
 // loseGenesis is for a subscription that exists while a record of how it began does

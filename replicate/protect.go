@@ -129,13 +129,29 @@ func (m *Mapping) ensureGuard(ctx context.Context, fresh bool) error {
 			return fmt.Errorf("record guard %s: %w", guard, err)
 		}
 	}
-	if !recorded || fresh { // fresh: who recorded it may have died before it was moved
-		if err := m.placeGuard(ctx); err != nil {
-			return err
-		}
+	switch {
+	case fresh: // who recorded it may have died before it was moved
+		err = m.placeFirst(ctx)
+	case !recorded:
+		err = m.placeGuard(ctx)
 	}
-	m.env.metrics.setProtected(protectGuard, true)
-	return nil
+	if err == nil {
+		m.env.metrics.setProtected(protectGuard, true)
+	}
+	return err
+}
+
+// placeFirst is placeGuard for a mapping that nobody copies yet, as far as is known: nobody
+// does before the genesis says that the subscription exists, and nobody writes that now.
+// Another instance, which was faster, has placed the guard, and may have parts above it.
+func (m *Mapping) placeFirst(ctx context.Context) error {
+	env := m.env
+	return holdGenesis(ctx, env.Target.Client, env.CheckpointTopic, env.genesis().Key(), func(_ *writer, there *Genesis) error {
+		if there != nil && there.Subscribed {
+			return nil
+		}
+		return m.placeGuard(ctx)
+	})
 }
 
 func (m *Mapping) placeGuard(ctx context.Context) error {

@@ -36,7 +36,7 @@ func sent1(t base) func(pulsartest.Command) bool {
 func scenarios() []scenario {
 	const (
 		segment      = "segment://"
-		afterGenesis = 3 // the genesis is written twice, each time behind a barrier
+		afterGenesis = 4 // the genesis is written twice, and the guard placed in between, each time behind a barrier
 	)
 	return []scenario{
 		{name: "the news of the election is lost", side: east, what: sent1(pulsarpb.BaseCommand_ACTIVE_CONSUMER_CHANGE), n: 1,

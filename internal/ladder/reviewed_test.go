@@ -1,0 +1,55 @@
+package ladder
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/geobridge/geobridge/replicate"
+)
+
+// holds has a side's admin service wait before it does what a call of that name asks, for
+// as long as the function says.
+func (s *side) holds(point, of string, wait func(call int) time.Duration) {
+	next := s.rest.Handler
+	var calls atomic.Int64
+	s.rest.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if restPoint(r) == point && strings.Contains(r.URL.Path, of) {
+			call := int(calls.Add(1))
+			s.w.note("%s of %s, call %d", point, of, call)
+			sleep(r.Context(), wait(call))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Two instances start a mapping for the first time, and the target is slow to move the
+// guard for the second one: the first one copies by then.
+func TestGuardIsNotMovedByASlowStart(t *testing.T) {
+	taking(t, func(w *world) {
+		guard := replicate.GuardName(subscription)
+		late := func(which int, by time.Duration) func(int) time.Duration {
+			return func(call int) time.Duration {
+				if call == which {
+					return by
+				}
+				return 0
+			}
+		}
+		w.east().holds("PUT subscription", subscription, late(1, 2*time.Second))
+		w.west().holds("POST skip-all", guard, late(2, 4*time.Second))
+		w.publisher.burst(w.plan.rng, 20)
+		one := w.start("one")
+		sleep(w.ctx, time.Second)
+		two := w.start("two")
+		w.settle("both")
+		sleep(w.ctx, time.Minute)
+		for _, i := range []*instance{one, two} {
+			if !i.protected("guard") {
+				w.errorf("%s: the guard does not protect", i.name)
+			}
+		}
+	})
+}
