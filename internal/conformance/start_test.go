@@ -12,6 +12,7 @@ import (
 func startScenarios() []Scenario {
 	return []Scenario{
 		{Name: "StartLatest", Facts: []string{"P16", "9.4"}, Run: startLatest},
+		{Name: "RecordOnSealed", Facts: []string{"3.5"}, Run: recordOnSealed},
 		{Name: "SkipAllIsSilent", Facts: []string{"P16", "P27"}, Run: skipAllIsSilent},
 		{Name: "RecordDeleted", Facts: []string{"P17"}, Run: recordDeleted},
 	}
@@ -90,6 +91,25 @@ func startLatest(t *T) {
 		}
 		if got := w.Message(2).Text(); got != want {
 			t.Errorf("%s: begins with %q, want %q", row.name, got, want)
+		}
+	}
+}
+
+// Recording a subscription makes no cursor on a segment that is sealed: who attaches there
+// first chooses where it begins.
+func recordOnSealed(t *T) {
+	topic := t.Scalable("t", 1)
+	segment := t.Segment(topic, 0)
+	t.StoreAll(segment, 3)
+	t.Must(t.Rig.Split(t.Context(), topic, 0))
+	t.record(string(topic), "latest")
+	t.record(string(topic), "earliest")
+	w := t.At(segment)
+	w.Subscribe(segment, 1, "latest", failover, fromLatest)
+	w.Subscribe(segment, 2, "earliest", failover)
+	for id, want := range map[uint64]uint64{1: 0, 2: 3} {
+		if err := wantBacklog(w, id, want); err != nil {
+			t.Errorf("consumer %d: %v", id, err)
 		}
 	}
 }

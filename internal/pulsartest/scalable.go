@@ -108,11 +108,11 @@ func (s *scalable) layoutChanged() {
 }
 
 // record writes a subscription into the topic's metadata, and makes the cursors
-// that are missing, at earliest (facts 3.5, P16).
+// that are missing on active segments, at earliest (facts 3.5, P16).
 func (c *core) record(s *scalable, sub string) {
 	s.records[sub] = true
-	c.eachSegment(s, func(_ *Segment, t *topic) {
-		if !t.log.nothing {
+	c.eachSegment(s, func(seg *Segment, t *topic) {
+		if !seg.Sealed {
 			t.subscription(sub, t.log.start)
 		}
 	})
