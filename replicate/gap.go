@@ -73,6 +73,7 @@ func (m *Machine) beginAt(mark Position) {
 		m.through = after // it is acknowledged up to there when the record is stored
 	}
 	if mark.Compare(after) <= 0 || after == noPosition() && (m.cfg.FromLatest || mark.Entry < 0) {
+		m.sought = true
 		return
 	}
 	h := hole{after: after, upTo: mark, opening: true, seen: noPosition()}
@@ -113,7 +114,7 @@ func (m *Machine) onMark(ev Event) {
 func (m *Machine) onLooked(ev Event) {
 	m.looking--
 	h := ev.Hole
-	if reason := h.gap(m.cfg.Unsubscribed); reason != "" {
+	if reason := h.gap(m.cfg.Unsubscribed && h.opening); reason != "" {
 		ef := Effect{Kind: efGap, N: 1, Reason: reason, Why: fmt.Sprintf("source data was gone before it was copied (%s): %v", reason, h)}
 		if h.opening && m.cfg.Accept {
 			ef.N, ef.Why = 0, "accepted: "+ef.Why
@@ -125,6 +126,7 @@ func (m *Machine) onLooked(ev Event) {
 			return
 		}
 	}
+	m.sought = m.sought || h.opening
 	if p := m.record.Passed; p == nil || h.upTo.Compare(*p) > 0 {
 		m.record.Passed = &h.upTo
 		m.dirty = true

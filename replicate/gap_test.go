@@ -131,3 +131,16 @@ func TestGapUnderWay(t *testing.T) {
 	// What was on its way all the same is copied.
 	r.give(11, leftKey()).want().step(Event{Kind: evMark, Pos: Position{Ledger: 7, Entry: 11}}).want()
 }
+
+// A subscription that was made again is the reason of what is missing at the opening. What is
+// missing later has its own.
+func TestGapAfterUnsubscribing(t *testing.T) {
+	r := newRig(t, func(cfg *MachineConfig) { cfg.Unsubscribed = true }).openedAt(cleanAt(3), 6).stored()
+	if r.give(7, leftKey()).want("claim 1 gen 1"); r.m.sought {
+		t.Error("sought before it was looked")
+	}
+	if r.looked(3, 6, 3, true).want("gap unsubscribed 1"); !r.m.sought {
+		t.Error("not sought")
+	}
+	r.give(9, leftKey()).want("look 7 to 8").looked(7, 8, 1, false).want("gap expired 1")
+}

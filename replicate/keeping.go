@@ -122,7 +122,7 @@ func (m *Mapping) checkSource(ctx context.Context) {
 	sub, there := subs[env.Subscription]
 	env.metrics.lagEntries.Set(float64(sub.Backlog))
 	if snap := env.Source.Layout.Snapshot(); !there && snap.State == layoutcache.Live && snap.Incarnation == m.incarnation.Load() {
-		env.unsubscribed.Store(true)
+		env.unsubscribed.Add(1)
 		m.lost(gapUnsubscribed, fmt.Sprintf("subscription %s was deleted at the source: what was published since may be gone", env.Subscription))
 	}
 	if !sub.Recorded {

@@ -29,6 +29,7 @@ type Lane struct {
 	accept      atomic.Bool   // so does the next session
 	behind      atomic.Bool   // there is more than was copied, as far as is known
 	finished    atomic.Bool   // it was read to its end, here or by another instance
+	known       int64         // of env.unsubscribed: what an opening has looked for already
 
 	shown  LaneStatus
 	before error    // what ended the last session
@@ -129,7 +130,7 @@ func (l *Lane) Run(ctx, hard context.Context) error {
 }
 
 func (l *Lane) session(ctx, hard context.Context) Result {
-	rules := l.env.Rules
+	rules, unsubscribed := l.env.Rules, l.env.unsubscribed.Load()
 	rules.Lane = l.name
 	s := &session{
 		lane: l, log: l.log, box: newMailbox(), targets: map[TargetID]*handle{},
@@ -137,11 +138,15 @@ func (l *Lane) session(ctx, hard context.Context) Result {
 			Rules: rules, Source: reroute.SourceOf(l.segment), TargetTopic: l.env.Target.Topic,
 			MaxSize: l.env.maxSize, Window: l.env.Budget.Window(), StopPoison: l.env.StopPoison, Before: l.before,
 			StopEvidence: l.env.StopEvidence, StopGap: l.env.StopGap, Accept: l.accept.Swap(false),
-			FromLatest: l.env.FromLatest && len(l.segment.Parents) == 0, Unsubscribed: l.env.unsubscribed.Load(),
+			FromLatest: l.env.FromLatest && len(l.segment.Parents) == 0, Unsubscribed: unsubscribed > l.known,
 			Tolerate: l.tolerate(), ParentsDone: isClosed(l.parentsDone), Sealed: isClosed(l.sealed),
 		}),
 	}
-	return s.run(ctx, hard)
+	res := s.run(ctx, hard)
+	if s.machine.sought {
+		l.known = unsubscribed
+	}
+	return res
 }
 
 // badTries: an entry that is unreadable this often in a row is parked, not read again.

@@ -60,7 +60,7 @@ func (m *Mapping) resubscribe(ctx context.Context) error {
 		m.lost(reason, text+": what was not copied may be lost; all that is there is copied")
 	}
 	m.counted = false
-	m.env.unsubscribed.Store(true)
+	m.env.unsubscribed.Add(1)
 	return nil
 }
 

@@ -20,7 +20,7 @@ type MachineConfig struct {
 	StopEvidence, Accept bool
 	StopGap              bool // on_gap: stop
 	FromLatest           bool // the subscription began at the end of this segment
-	Unsubscribed         bool // the subscription was deleted, and made again
+	Unsubscribed         bool // the subscription was deleted, and made again, since the lane opened last
 	// Tolerate is an entry that was unreadable often enough to be parked.
 	Tolerate Position
 	// Before is what ended the session before this one, if it was trouble.
@@ -65,6 +65,7 @@ type Machine struct {
 	unsure     bool      // what earlier sessions left in doubt was not looked for yet
 	through    Position  // the last that was delivered, or looked into
 	looking    int       // holes that are looked into
+	sought     bool      // what may lie below the subscription at the opening was, and nothing holds the lane
 	starved    int       // answers in a row that speak of a backlog while nothing comes
 	moved      uint64    // rises with all that is progress
 	told       int64     // the source's last word about its backlog

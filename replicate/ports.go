@@ -116,8 +116,8 @@ type Env struct {
 	Board                           Board
 	Log                             *slog.Logger
 
-	maxSize      int         // of a target entry, known once the target was connected to
-	unsubscribed atomic.Bool // the subscription was deleted at the source, and made again
+	maxSize      int          // of a target entry, known once the target was connected to
+	unsubscribed atomic.Int64 // how often the subscription was deleted at the source, and made again
 	ghosts       ghosts
 	metrics      *mappingMetrics
 }

@@ -176,7 +176,7 @@ func (m *Mapping) placeGuard(ctx context.Context) error {
 // the other way round it would begin at the earliest (observed, broker 5.0.1).
 func (m *Mapping) ensureSubscription(ctx context.Context, recorded bool) error {
 	src, sub := m.env.Source, m.env.Subscription
-	if !recorded && m.policy.Latest && !m.env.unsubscribed.Load() {
+	if !recorded && m.policy.Latest && m.env.unsubscribed.Load() == 0 {
 		if err := m.subscribeLatest(ctx); err != nil {
 			return err
 		}

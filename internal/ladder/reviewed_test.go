@@ -53,3 +53,22 @@ func TestGuardIsNotMovedByASlowStart(t *testing.T) {
 		}
 	})
 }
+
+// A subscription that was deleted, and made again, is one gap. That its drained segment is
+// loaded anew, later, is none.
+func TestReloadAfterUnsubscribingIsNoGap(t *testing.T) {
+	taking(t, func(w *world) {
+		i := w.away(func() { w.must(w.east().DeleteSubscription(topicName, subscription)) })
+		w.gaps(i, "unsubscribed", 1)
+		w.copy()
+		sleep(w.ctx, 10*time.Second)
+		for range 2 {
+			w.east().Unload(w.east().layout().Active()[0].Topic(topicName))
+			sleep(w.ctx, time.Minute)
+			w.copy()
+		}
+		if n := i.count("source_gaps_total"); n != 1 {
+			w.errorf("%v gaps", n)
+		}
+	})
+}
