@@ -22,7 +22,7 @@ func (m *Machine) stuck() string {
 	for _, t := range m.targets {
 		for i, p := range t.queue {
 			switch {
-			case p.entry != first:
+			case p.entry != first && !m.abandoned: // else the first may never be complete here
 			case t.state == targetEnded:
 				return fmt.Sprintf("target segment %d is sealed, and no newer layout comes", t.id.Segment)
 			case t.state == targetOpen && i < t.sent:

@@ -3,6 +3,8 @@ package replicate
 import (
 	"errors"
 	"testing"
+
+	"github.com/geobridge/geobridge/reroute"
 )
 
 // stuck compares what the lane waits for that nothing else ends.
@@ -93,4 +95,14 @@ func TestGoneIsAnEnd(t *testing.T) {
 		t.Errorf("why: %q", got)
 	}
 	r.layout(splitOne(t)).want("release 1", "claim 2 gen 1", "rerouted 1")
+}
+
+// A hand-over has given up the first entry, whose target was being taken: it waits for
+// receipts of what comes behind it all the same.
+func TestStuckInAHandOver(t *testing.T) {
+	r := newRig(t, nil).open(mustLayout(t, 2, reroute.Segment{ID: 2, CreatedAtMs: 12, Range: leftHalf}, reroute.Segment{ID: 3, CreatedAtMs: 13, Range: rightHalf}))
+	r.give(0, rightKey()).want("claim 3 gen 1").give(1, leftKey()).want("claim 2 gen 1")
+	r.claimed(2, 1, 5).stored().want("send 2 gen 1 seq 1: 1[*]").stuck("")
+	r.on(evInactive).want().state(Draining).stuck("target segment 2 gives no receipt")
+	r.step(Event{Kind: evStalled, Err: errStill}).want("close: no progress for 2m0s").state(Closed)
 }
