@@ -21,13 +21,17 @@ import (
 type tally struct {
 	*scene
 	of    end
-	tails map[string]*witness.Tail // by segment topic; follow's alone
+	tails map[string]*witness.Tail // by segment topic; follow's alone, as
+	quiet map[string]quiet         // the sealed ones that have a backlog
 
 	mu     sync.Mutex
 	copies map[string]int             // of each message
 	seen   map[string]map[string]bool // positions by segment topic, of those that are read
 	over   map[string]bool            // segment topics that are sealed, and counted to their end
 }
+
+// quiet is for how many rounds a reader has been given nothing that is new.
+type quiet struct{ seen, rounds int }
 
 // counting is the subscription that a tally reads under.
 const counting = "tally"
@@ -36,7 +40,7 @@ const counting = "tally"
 func (s *scene) tally(of end) *tally {
 	s.Helper()
 	s.must(of.at.admin.Subscribe(s.ctx, of.name, counting))
-	c := &tally{scene: s, of: of, tails: map[string]*witness.Tail{},
+	c := &tally{scene: s, of: of, tails: map[string]*witness.Tail{}, quiet: map[string]quiet{},
 		copies: map[string]int{}, seen: map[string]map[string]bool{}, over: map[string]bool{}}
 	stop := s.every(time.Second, c.follow)
 	s.Cleanup(func() {
@@ -93,8 +97,13 @@ func (c *tally) attend(ctx context.Context, topic string, segment restadmin.Segm
 		return nil
 	}
 	backlog, err := c.of.at.admin.SegmentBacklog(ctx, c.of.name, segment.ID, counting)
-	if err != nil || backlog > 0 {
+	switch {
+	case err != nil:
 		return err
+	case backlog > 0 && c.isQuiet(topic):
+		return c.leave(ctx, topic) // the next reader makes the acknowledgement that was lost with a connection; this one does not
+	case backlog > 0:
+		return nil
 	}
 	if err := c.leave(ctx, topic); err != nil {
 		return err
@@ -104,6 +113,18 @@ func (c *tally) attend(ctx context.Context, topic string, segment restadmin.Segm
 	c.over[topic] = true
 	delete(c.seen, topic)
 	return nil
+}
+
+// isQuiet reports, now and then, that nothing new has come for a while.
+func (c *tally) isQuiet(topic string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := quiet{len(c.seen[topic]), c.quiet[topic].rounds + 1}
+	if q.seen != c.quiet[topic].seen {
+		q.rounds = 0
+	}
+	c.quiet[topic] = q
+	return q.rounds%20 == 19
 }
 
 func (c *tally) leave(ctx context.Context, topic string) error {
