@@ -34,8 +34,15 @@ func (m *Mapping) accepts() bool {
 
 // resubscribe is for a mapping that has run before, and whose subscription is gone.
 // It begins at the earliest entry that there is: what the records know as copied is
-// not copied again.
+// not copied again. It is asked once more: another instance may have made it since.
 func (m *Mapping) resubscribe(ctx context.Context) error {
+	subs, err := m.env.Source.Admin.Subscriptions(ctx, m.env.Source.Topic)
+	if err != nil {
+		return fmt.Errorf("subscriptions of %s: %w", m.env.Source.Topic, err)
+	}
+	if _, there := subs[m.env.Subscription]; there {
+		return nil
+	}
 	reason, text := gapUnsubscribed, fmt.Sprintf("subscription %s was there once and is gone from the source", m.env.Subscription)
 	reading, cancel := context.WithTimeout(ctx, protectionInterval)
 	defer cancel()

@@ -1,7 +1,9 @@
 package ladder
 
 import (
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,46 @@ func (s *side) holds(point, of string, wait func(call int) time.Duration) {
 			sleep(r.Context(), wait(call))
 		}
 		next.ServeHTTP(w, r)
+	})
+}
+
+// answersLate has a side's admin service answer the second call of that name late, as things
+// were.
+func (s *side) answersLate(point string, by time.Duration) {
+	next := s.rest.Handler
+	var calls atomic.Int64
+	s.rest.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if restPoint(r) != point || calls.Add(1) != 2 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		next.ServeHTTP(answer, r)
+		s.w.note("%s is answered late", point)
+		sleep(r.Context(), by)
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+	})
+}
+
+// Two instances start a mapping for the first time. The second one hears that there is no
+// subscription yet, and then that the mapping has run before: the first one was faster.
+func TestSlowStartIsNoGap(t *testing.T) {
+	taking(t, func(w *world) {
+		w.options = ", on_gap: stop"
+		w.east().answersLate("GET stats", 4*time.Second)
+		w.east().holds("PUT subscription", subscription, func(int) time.Duration { return time.Second })
+		one := w.start("one")
+		sleep(w.ctx, 500*time.Millisecond)
+		two := w.start("two")
+		sleep(w.ctx, time.Minute)
+		w.copy()
+		for _, i := range []*instance{one, two} {
+			if n, notes := i.count("source_gaps_total"), i.board.Report().Mappings[0].Notes; n != 0 || len(notes) != 0 {
+				w.errorf("%s: %v gaps, notes %v", i.name, n, notes)
+			}
+		}
 	})
 }
 
