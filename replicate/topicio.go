@@ -109,14 +109,18 @@ func (w *writer) send(ctx context.Context, out pulsar.Outgoing) (Position, error
 
 func (w *writer) close() { w.producer.Leave() }
 
-// subscribeReader attaches a consumer that leaves nothing behind: not durable, under
-// a name that nobody else has. Where it begins at the earliest, that is by another
-// position, since a log that is sealed and empty has no earliest; compacted entries
-// are given from the earliest only.
+// subscribeReader attaches a consumer that leaves nothing behind, see subscribeAt. Where it
+// begins at the earliest, that is by another position, since a log that is sealed and empty
+// has no earliest; compacted entries are given from the earliest only.
 func subscribeReader(ctx context.Context, client *pulsar.Client, topic, purpose string, start Position, compacted bool, h pulsar.ConsumerHandler) (*pulsar.Consumer, error) {
 	if start == pulsar.Earliest() && !compacted {
 		start = pulsar.Lowest()
 	}
+	return subscribeAt(ctx, client, topic, purpose, start, compacted, h)
+}
+
+// subscribeAt attaches a consumer that is not durable, under a name that nobody else has.
+func subscribeAt(ctx context.Context, client *pulsar.Client, topic, purpose string, start Position, compacted bool, h pulsar.ConsumerHandler) (*pulsar.Consumer, error) {
 	return client.Subscribe(ctx, pulsar.SubscribeOptions{
 		Topic: topic, Subscription: "geobridge-" + purpose + "-" + strings.ToLower(rand.Text()),
 		ConsumerName: "geobridge", Type: pulsar.Exclusive, Start: &start, ReadCompacted: compacted,
@@ -138,21 +142,27 @@ func subscribeSegment(ctx context.Context, client *pulsar.Client, topic string, 
 
 // beginAt is the earliest, or what is as good. A segment that is sealed and empty has no
 // earliest: a broker that is asked for it refuses, and leaves all later requests of that
-// name without an answer until the next load (5.0.1, observed). There it is the end.
+// name without an answer until the next load (5.0.1, observed). There it is the end. So a
+// reader asks first, and where it is refused another one, that no log refuses, how much there is.
 func beginAt(ctx context.Context, client *pulsar.Client, topic string, sealed bool) (pulsar.InitialPosition, error) {
 	if !sealed {
 		return pulsar.PositionEarliest, nil
 	}
-	c, err := subscribeReader(ctx, client, topic, "look", pulsar.Earliest(), false, deaf{})
+	c, refusal := subscribeAt(ctx, client, topic, "look", pulsar.Earliest(), false, deaf{})
+	if refusal == nil {
+		c.Leave()
+		return pulsar.PositionEarliest, nil
+	}
+	c, err := subscribeAt(ctx, client, topic, "look", pulsar.Lowest(), false, deaf{})
 	if err != nil {
-		return pulsar.PositionEarliest, err
+		return pulsar.PositionEarliest, errors.Join(refusal, err)
 	}
 	defer c.Leave()
 	stats, err := c.Stats(ctx) // of one that was given nothing yet: all there is
-	if err == nil && stats.Backlog == 0 {
-		return pulsar.PositionLatest, nil
+	if err != nil || stats.Backlog > 0 {
+		return pulsar.PositionEarliest, errors.Join(refusal, err)
 	}
-	return pulsar.PositionEarliest, err
+	return pulsar.PositionLatest, nil
 }
 
 // reader reads a regular topic from its earliest entry, non-durable, compacted.

@@ -96,3 +96,20 @@ func TestTargetSegmentWasNeverWritten(t *testing.T) {
 		})
 	})
 }
+
+// A source segment that was sealed, with what it holds, before a mapping is new: recording the
+// subscription gives it no cursor, and it is copied from its beginning.
+func TestSourceSegmentWasSealedBefore(t *testing.T) {
+	taking(t, func(w *world) {
+		c := w.east()
+		w.must(c.RecordSubscription(topicName, "application"))
+		w.publisher.burst(w.plan.rng, 20)
+		s := c.layout().Active()[0]
+		w.must(c.Split(topicName, s.ID))
+		c.Unload(s.Topic(topicName))
+		w.touch(c, s.Topic(topicName))
+		w.start("one")
+		sleep(w.ctx, 2*time.Second)
+		w.copy()
+	})
+}
