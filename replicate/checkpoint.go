@@ -8,8 +8,10 @@ import (
 // write sends the record as it stands; it returns the version.
 func (m *Machine) write() uint64 {
 	m.record.Frontier = m.entries.frontier
-	if m.record.Seen = nil; m.entries.last.Compare(m.entries.frontier) > 0 {
-		last := m.entries.last
+	switch last := m.entries.last; {
+	case last.Compare(m.entries.frontier) <= 0:
+		m.record.Seen = nil
+	case m.looking == 0: // else it stays: what lies before the last may be nothing
 		m.record.Seen = &last
 	}
 	for id, t := range m.targets {

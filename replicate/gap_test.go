@@ -144,3 +144,27 @@ func TestGapAfterUnsubscribing(t *testing.T) {
 	}
 	r.give(9, leftKey()).want("look 7 to 8").looked(7, 8, 1, false).want("gap expired 1")
 }
+
+// What was delivered behind a hole is known to exist once the hole was looked into: before
+// that a record which tells of it would make something of the hole that was lost.
+func TestSeenBehindAHole(t *testing.T) {
+	seen := func(r *rig) int64 {
+		if p := r.m.written.Seen; p != nil {
+			return p.Entry
+		}
+		return -1
+	}
+	r := newRig(t, nil).openedAt(cleanAt(3), 3).stored().give(4, leftKey()).want("claim 1 gen 1")
+	r.on(evTick).stored()
+	if n := seen(r); n != 4 {
+		t.Errorf("seen %d, want 4", n)
+	}
+	r.give(6, leftKey()).want("look 4 to 5").on(evTick).stored()
+	if n := seen(r); n != 4 {
+		t.Errorf("seen %d while the hole is looked into, want 4", n)
+	}
+	r.looked(4, 5, 0, false).on(evTick).stored()
+	if n := seen(r); n != 6 || r.m.written.Passed == nil {
+		t.Errorf("seen %d, passed %v", n, r.m.written.Passed)
+	}
+}
