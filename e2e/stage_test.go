@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -85,6 +86,9 @@ func (g *stage) change(at site, random *rand.Rand, ranges bool) error {
 		i = min(i, len(active)-2)
 		kind, err = "merge", at.admin.Merge(g.ctx, g.n, active[i].ID, active[i+1].ID)
 	default:
+		if width(active[i]) < 256 { // hundreds of changes leave some that are too narrow
+			i = slices.IndexFunc(active, func(s restadmin.Segment) bool { return width(s) >= 256 })
+		}
 		kind, err = "split", at.admin.Split(g.ctx, g.n, active[i].ID)
 	}
 	if err == nil {
@@ -94,6 +98,9 @@ func (g *stage) change(at site, random *rand.Rand, ranges bool) error {
 	}
 	return err
 }
+
+// width is how many hashes a segment takes.
+func width(s restadmin.Segment) int { return s.Range.End - s.Range.Start + 1 }
 
 // changing changes one side and the other in turn, beside the scenario.
 func (g *stage) changing(pause time.Duration, sourceRanges bool) (stop func()) {
