@@ -115,12 +115,12 @@ func (g *guard) move(ctx context.Context) {
 }
 
 // floors is the lowest and the highest floor of each target segment that records
-// list.
+// of this mapping list.
 func (e *Env) floors(ctx context.Context) (low, high map[TargetID]Position, err error) {
 	low, high = map[TargetID]Position{}, map[TargetID]Position{}
 	source := e.Source.Layout.Snapshot().Layout
 	err = e.Records.Each(ctx, func(_ string, rec Record) {
-		if e.over(rec, source) {
+		if !e.keeps(rec, source) {
 			return
 		}
 		for _, f := range rec.Floors {

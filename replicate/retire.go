@@ -38,6 +38,12 @@ func (e *Env) over(rec Record, source *reroute.Layout) bool {
 	return rec.Lane != nil && e.owns(*rec.Lane) && source != nil && left(source, rec.Lane.source())
 }
 
+// keeps reports whether this mapping's guard keeps what a record lists. Other mappings to
+// the same topic have guards of their own.
+func (e *Env) keeps(rec Record, source *reroute.Layout) bool {
+	return rec.Lane == nil || e.owns(*rec.Lane) && !e.over(rec, source)
+}
+
 // retire drops the records of lanes that are over.
 func (m *Mapping) retire(ctx context.Context) {
 	snap := m.env.Source.Layout.Snapshot()
