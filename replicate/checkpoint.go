@@ -138,7 +138,7 @@ func (m *Machine) onBacklog(ev Event) {
 		return
 	}
 	switch {
-	case !m.quiet() || m.pending != nil:
+	case ev.Early || !m.quiet() || m.pending != nil:
 		m.starved = 0 // it was asked too early
 	case ev.N > 0:
 		m.rest = ev.N

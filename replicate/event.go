@@ -18,7 +18,7 @@ const (
 	evCheckpointLost                     // Err: the checkpoint producer died
 	evEntry                              // Entry
 	evSealed                             // the source segment takes no more entries
-	evBacklog                            // N, Sealed: the source's own figure, asked for while nothing was in flight; or Err
+	evBacklog                            // N, Sealed, Early: the source's own figure, asked for while nothing was in flight; or Err
 	evAcked                              // Err: the last Ack was answered
 	evSourceClosed                       // Err: the source consumer died
 	evLayout                             // Layout: of the target
@@ -56,6 +56,7 @@ type Event struct {
 	Window int // bytes
 	N      int64
 	Sealed bool // the source segment was sealed when N was asked for
+	Early  bool // something was not acknowledged then
 	Entry  *entry
 	Record *Record
 	Begun  bool // the checkpoint topic holds the genesis

@@ -99,6 +99,17 @@ func TestNotFinishedByAnOldAnswer(t *testing.T) {
 	r.step(Event{Kind: evBacklog}).want().state(Running)
 }
 
+// One that was asked for before the last acknowledgement counts what that is of.
+func TestNotBehindByAnOldAnswer(t *testing.T) {
+	r := newRig(t, nil).open(one(t)).on(evSealed)
+	for _, early := range []bool{true, false} {
+		r.step(Event{Kind: evBacklog, N: 2, Sealed: true, Early: early})
+		if behind, _ := r.m.behindSource(); behind == early {
+			t.Errorf("early %v: behind %v", early, behind)
+		}
+	}
+}
+
 // A broker may forget to wake a cursor at the end of a segment that is sealed:
 // what it has and does not deliver is asked for by a new session.
 func TestStarved(t *testing.T) {

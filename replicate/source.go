@@ -60,10 +60,10 @@ func (s *session) ask() {
 		return
 	}
 	s.asking = true
-	sealed, ours, now := s.machine.sealed, s.machine.state > Standby, time.Now()
+	sealed, early, ours, now := s.machine.sealed, !s.machine.quiet(), s.machine.state > Standby, time.Now()
 	s.op(func(ctx context.Context) {
 		stats, err := s.source.Stats(ctx)
-		l := letter{ev: Event{Kind: evBacklog, N: stats.Backlog, Sealed: sealed}, do: func() { s.asking = false }}
+		l := letter{ev: Event{Kind: evBacklog, N: stats.Backlog, Sealed: sealed, Early: early}, do: func() { s.asking = false }}
 		if err != nil {
 			l.ev.Err = err
 		} else if stats.Backlog == 0 && ours {

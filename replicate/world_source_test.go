@@ -111,10 +111,10 @@ func (h *holder) ask() {
 		return
 	}
 	h.asking = true
-	sealed := h.m.sealed
+	sealed, early := h.m.sealed, !h.m.quiet()
 	h.remote(func() {
 		if h.attached {
-			h.inbox = append(h.inbox, Event{Kind: evBacklog, N: int64(len(h.seg.entries) - h.seg.acked), Sealed: sealed})
+			h.inbox = append(h.inbox, Event{Kind: evBacklog, N: int64(len(h.seg.entries) - h.seg.acked), Sealed: sealed, Early: early})
 		}
 	})
 }
