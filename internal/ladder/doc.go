@@ -27,5 +27,6 @@
 //	GEOBRIDGE_SEED=17 go test -v ./internal/ladder -run TestLadder       one run, with its trace
 //	GEOBRIDGE_LADDER_RUNS=1000 go test ./internal/ladder -v -run TestLadder
 //	GEOBRIDGE_KILLS=2000 go test ./internal/ladder -v -run TestKills     kill -9 at that many moments
+//	GEOBRIDGE_TROUBLES=300 go test ./internal/ladder -v -run TestTroubles   one trouble over another, in that many worlds
 //	make soak FOR=1h                               seeds one after the other, beside a long-lived bridge
 package ladder

@@ -17,10 +17,15 @@ import (
 
 // taking runs a script in a world without chance, and judges what came of it.
 func taking(t *testing.T, script func(w *world)) {
+	p := bare()
+	p.prunes = true
+	playing(t, p, script)
+}
+
+// playing is that in a world of any plan.
+func playing(t *testing.T, p plan, script func(w *world)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := bare()
-		p.prunes = true
 		w := newWorld(t, p)
 		defer w.close()
 		script(w)
