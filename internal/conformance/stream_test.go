@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,7 +13,7 @@ func streamScenarios() []Scenario {
 		{Name: "StreamAlone", Facts: []string{"3.1", "3.2"}, Run: streamAlone},
 		{Name: "StreamAfterSplit", Facts: []string{"3.2", "3.3", "3.4"}, Run: streamAfterSplit},
 		{Name: "StreamAfterMerge", Facts: []string{"3.3"}, Run: streamAfterMerge},
-		{Name: "DrainPollSlowsDown", Facts: []string{"0.7", "3.4"}, Run: drainPollSlowsDown},
+		{Name: "DrainPollSlowsDown", Facts: []string{"0.7", "3.4"}, Alone: true, Run: drainPollSlowsDown},
 		{Name: "StreamKeepsData", Facts: []string{"3.5"}, Run: streamKeepsData},
 		{Name: "StreamSeveral", Facts: []string{"4.1", "4.2", "4.7"}, Run: streamSeveral},
 		{Name: "StreamGrace", Facts: []string{"4.7"}, Run: streamGrace},
@@ -117,36 +118,53 @@ func streamAfterMerge(t *T) {
 // Whether a parent is drained is looked up less and less often. A new consumer makes it often
 // again: a throw-away registration brings the children of what was drained later first.
 func drainPollSlowsDown(t *T) {
+	w := t.Connect(0)
+	for try := range uint64(4) {
+		if slow, quick, told := drained(t, w, try); told {
+			if !quick.Before(slow) {
+				t.Errorf("the children of the one with a new consumer came %v later", quick.Sub(slow))
+			}
+			return
+		}
+	}
+	t.Error("no try was fast enough to tell anything")
+}
+
+// drained drains two parents between two polls, and says when their children came, the second
+// one's after a throw-away registration; told is false where that came after the next poll.
+func drained(t *T, w *Wire, try uint64) (slow, quick time.Time, told bool) {
 	type group struct {
 		topic  string
 		reader *Wire
 		last   *pulsarpb.MessageIdData
 	}
 	var groups []group
-	w := t.Connect(0)
+	began := time.Time{}
 	for i, name := range []string{"slow", "quick"} {
-		topic := t.Scalable(name, 1)
+		topic := t.Scalable(fmt.Sprint(name, try), 1)
 		segment := t.Segment(topic, 0)
 		last := t.StoreAll(segment, 1)[0]
 		r := t.At(segment)
-		w.Register(topic.Topic(), "s", "a", uint64(i))
+		w.Register(topic.Topic(), "s", "a", 10*try+uint64(i))
 		r.Subscribe(segment, 1, "s", exclusive)
 		r.Flow(1, 10)
 		r.Texts(1, 1)
+		if began.IsZero() {
+			began = time.Now()
+		}
 		t.Must(t.Rig.Split(t.Context(), topic, 0))
-		w.Assigned(uint64(i), "0")
+		w.Assigned(10*try+uint64(i), "0")
 		groups = append(groups, group{topic.Topic(), r, last})
 	}
 	t.Pass(7 * time.Second) // polls after 2 and 4 more seconds are past; the next one is 8 s later
 	for _, g := range groups {
 		g.reader.Ack(1, g.last)
 	}
-	w.Register(groups[1].topic, "s", "throw-away", 9)
-	w.Unregister(9)
-	quick := w.Assigned(1, "1 2").At
-	if slow := w.Assigned(0, "1 2").At; !quick.Before(slow) {
-		t.Errorf("the children of the one with a new consumer came %v later", quick.Sub(slow))
-	}
+	w.Register(groups[1].topic, "s", "throw-away", 10*try+9)
+	w.Unregister(10*try + 9)
+	told = time.Since(began) < 12*time.Second
+	quick, slow = w.Assigned(10*try+1, "1 2").At, w.Assigned(10*try, "1 2").At
+	return slow, quick, told
 }
 
 // A registration keeps what its group has not acknowledged, attached or not, as long as it is
