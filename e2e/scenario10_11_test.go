@@ -172,6 +172,10 @@ func (s *scene) sharing(first, second daemon.Config) (a, b *daemon.Daemon) {
 // leads counts the lanes that a daemon runs on active segments of its source: those of
 // sealed ones are soon over.
 func (s *scene) leads(ctx context.Context, d *daemon.Daemon) (n int, err error) {
+	if d.StandIn() { // it has no status
+		m, err := d.Metrics(ctx)
+		return int(m.Sum("lanes", "state=running")), err
+	}
 	from := s.routes[len(s.routes)-1].from
 	layout, err := from.at.admin.Layout(ctx, from.name)
 	if err != nil {
