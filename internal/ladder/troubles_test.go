@@ -101,7 +101,9 @@ func (w *world) troubled(thief bool) {
 	w.join()
 	w.await("brokers are asked to keep what is published", func() bool { return w.unacked() == 0 })
 	for range 40 {
-		sleep(w.ctx, time.Duration(rng.IntN(5000))*time.Millisecond)
+		if rng.IntN(2) == 0 { // else right after the one before
+			sleep(w.ctx, time.Duration(rng.IntN(5000))*time.Millisecond)
+		}
 		w.publisher.burst(rng, 1+rng.IntN(10))
 		next := all[rng.IntN(len(all))]
 		w.note("TROUBLE: %s", next.name)
