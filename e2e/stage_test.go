@@ -185,17 +185,25 @@ func (g *stage) exactly(load *witness.Production, limit time.Duration) order.Rep
 	return report
 }
 
-// arrive waits until a reader has all, and wakes it now and then.
+// arrive waits until a reader has all, for as long as something comes, and wakes it when
+// nothing does: behind hundreds of layout changes it takes its time.
 func (g *stage) arrive(c *witness.Consumption, at site) {
 	g.Helper()
-	var err error
-	for try := range 6 {
-		if err = c.WaitAll(g.within(15*time.Second, "the rest at "+at.name)); err == nil {
+	for seen, idle := 0, 0; ; {
+		err := c.WaitAll(g.within(15*time.Second, "the rest at "+at.name))
+		if err == nil {
 			return
 		}
-		g.must(g.wake(at, try%2 == 1))
+		if n := c.Distinct(); n > seen {
+			seen, idle = n, 0
+			continue
+		}
+		if idle++; idle > 6 {
+			g.Error(err)
+			return
+		}
+		g.must(g.wake(at, idle%2 == 0))
 	}
-	g.Error(err)
 }
 
 // wake has a broker look again at its readers. One may sleep at the end of a sealed segment,
