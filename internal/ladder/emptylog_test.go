@@ -6,6 +6,7 @@ import (
 
 	"github.com/geobridge/geobridge/internal/pulsar"
 	"github.com/geobridge/geobridge/replicate"
+	"github.com/geobridge/geobridge/reroute"
 )
 
 // touch has a segment loaded.
@@ -18,6 +19,14 @@ func (w *world) touch(s *side, topic string) {
 	c, err := client.Subscribe(w.ctx, pulsar.SubscribeOptions{Topic: topic, Subscription: "touch", Type: pulsar.Exclusive, Start: &latest}, deaf{})
 	w.must(err)
 	w.must(c.Close(w.ctx))
+}
+
+// sealAnew splits a segment, and has what is left of it loaded anew.
+func (w *world) sealAnew(s *side, segment *reroute.Segment) {
+	w.t.Helper()
+	w.must(s.Split(topicName, segment.ID))
+	s.Unload(segment.Topic(topicName))
+	w.touch(s, segment.Topic(topicName))
 }
 
 // What was in flight at a crash is trimmed, and the segment sealed and loaded anew: no entry
@@ -66,9 +75,7 @@ func TestSourceSegmentWasNeverWritten(t *testing.T) {
 		c := w.east()
 		s := c.layout().Active()[0]
 		w.touch(c, s.Topic(topicName))
-		w.must(c.Split(topicName, s.ID))
-		c.Unload(s.Topic(topicName))
-		w.touch(c, s.Topic(topicName))
+		w.sealAnew(c, s)
 		w.start("one")
 		sleep(w.ctx, 2*time.Second)
 		w.copy()
@@ -83,9 +90,7 @@ func TestTargetSegmentWasNeverWritten(t *testing.T) {
 		s := c.layout().Active()[0]
 		w.must(c.DeleteSubscription(topicName, reader))
 		w.touch(c, s.Topic(topicName))
-		w.must(c.Split(topicName, s.ID))
-		c.Unload(s.Topic(topicName))
-		w.touch(c, s.Topic(topicName))
+		w.sealAnew(c, s)
 		w.start("one")
 		sleep(w.ctx, 2*time.Second)
 		w.copy()
@@ -105,9 +110,7 @@ func TestSourceSegmentWasSealedBefore(t *testing.T) {
 		w.must(c.RecordSubscription(topicName, "application"))
 		w.publisher.burst(w.plan.rng, 20)
 		s := c.layout().Active()[0]
-		w.must(c.Split(topicName, s.ID))
-		c.Unload(s.Topic(topicName))
-		w.touch(c, s.Topic(topicName))
+		w.sealAnew(c, s)
 		w.start("one")
 		sleep(w.ctx, 2*time.Second)
 		w.copy()

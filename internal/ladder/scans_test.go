@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
 	"github.com/geobridge/geobridge/internal/pulsartest"
 )
 
@@ -51,4 +52,11 @@ func (i *injector) play(script func(pulsartest.Command) (pulsartest.Action, bool
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.script = script
+}
+
+// losesReceipts has no receipt come, until something else is played.
+func (i *injector) losesReceipts() {
+	i.play(func(c pulsartest.Command) (pulsartest.Action, bool) {
+		return pulsartest.Drop(), c.Sent && c.Type == pulsarpb.BaseCommand_SEND_RECEIPT
+	})
 }

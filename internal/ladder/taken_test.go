@@ -122,18 +122,12 @@ func TestRecordIsDroppedWithItsSegment(t *testing.T) {
 // dieInFlight kills the first instance with sends stored of whose receipts it did not hear.
 func (w *world) dieInFlight() {
 	w.t.Helper()
-	w.west().injector.mu.Lock()
-	w.west().injector.script = func(c pulsartest.Command) (pulsartest.Action, bool) {
-		return pulsartest.Drop(), c.Sent && c.Type == pulsarpb.BaseCommand_SEND_RECEIPT
-	}
-	w.west().injector.mu.Unlock()
+	w.west().injector.losesReceipts()
 	w.publisher.burst(w.plan.rng, 20)
 	sleep(w.ctx, 3*time.Second)
 	w.running()[0].kill()
 	sleep(w.ctx, time.Second)
-	w.west().injector.mu.Lock()
-	w.west().injector.script = nil
-	w.west().injector.mu.Unlock()
+	w.west().injector.play(nil)
 	w.collect()
 }
 
@@ -228,17 +222,15 @@ func TestGuardIsRecordedAgainBelowTheEvidence(t *testing.T) {
 
 // beforeClaim does something once, before a target segment is taken.
 func (w *world) beforeClaim(f func()) {
-	w.west().injector.mu.Lock()
-	defer w.west().injector.mu.Unlock()
 	done := false
-	w.west().injector.script = func(c pulsartest.Command) (pulsartest.Action, bool) {
+	w.west().injector.play(func(c pulsartest.Command) (pulsartest.Action, bool) {
 		if done || c.Type != pulsarpb.BaseCommand_PRODUCER || c.Sent || !strings.HasPrefix(c.Base.GetProducer().GetTopic(), "segment://") {
 			return pulsartest.Pass(), false
 		}
 		done = true
 		w.later(0, f)
 		return pulsartest.Delay(time.Second), true
-	}
+	})
 }
 
 // An operator, or a TTL, moves the guard while nothing is in flight: it is said, and it

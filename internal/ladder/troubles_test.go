@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/geobridge/geobridge/internal/pulsar/pulsarpb"
-	"github.com/geobridge/geobridge/internal/pulsartest"
 	"github.com/geobridge/geobridge/replicate"
 )
 
@@ -157,9 +155,7 @@ func (w *world) join() {
 // killInDoubt kills an instance with sends stored of whose receipts nobody hears.
 func (w *world) killInDoubt() {
 	rng := w.plan.rng
-	w.west().injector.play(func(c pulsartest.Command) (pulsartest.Action, bool) {
-		return pulsartest.Drop(), c.Sent && c.Type == pulsarpb.BaseCommand_SEND_RECEIPT
-	})
+	w.west().injector.losesReceipts()
 	w.publisher.burst(rng, 10)
 	sleep(w.ctx, time.Duration(rng.IntN(3000))*time.Millisecond)
 	w.someone((*instance).kill)
