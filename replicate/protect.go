@@ -46,10 +46,7 @@ func ensureOwnTopic(ctx context.Context, side Side, topic string) error {
 
 // attachOnce creates a durable subscription, or finds it there.
 func attachOnce(ctx context.Context, client *pulsar.Client, topic, subscription, name string, at pulsar.InitialPosition) error {
-	c, err := client.Subscribe(ctx, pulsar.SubscribeOptions{
-		Topic: topic, Subscription: subscription, ConsumerName: name,
-		Type: pulsar.Failover, Durable: true, Position: at,
-	}, deaf{})
+	c, err := subscribeDurable(ctx, client, topic, subscription, name, at, deaf{})
 	if err != nil {
 		return fmt.Errorf("subscription %s on %s: %w", subscription, topic, err)
 	}

@@ -134,6 +134,11 @@ func subscribeSegment(ctx context.Context, client *pulsar.Client, topic string, 
 	if err != nil {
 		return nil, err
 	}
+	return subscribeDurable(ctx, client, topic, subscription, name, at, h)
+}
+
+// subscribeDurable attaches to a durable subscription, without permits, or makes it.
+func subscribeDurable(ctx context.Context, client *pulsar.Client, topic, subscription, name string, at pulsar.InitialPosition, h pulsar.ConsumerHandler) (*pulsar.Consumer, error) {
 	return client.Subscribe(ctx, pulsar.SubscribeOptions{
 		Topic: topic, Subscription: subscription, ConsumerName: name,
 		Type: pulsar.Failover, Durable: true, Position: at,
