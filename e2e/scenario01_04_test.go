@@ -45,11 +45,11 @@ func TestScenario01AlignedWhole(t *testing.T) {
 	for name, want := range map[string]float64{"opened_entries_total": 0, "split_parts_total": 0, "reroutes_total": 0,
 		"messages_total": float64(3 * perCodec), "entries_total": float64(len(from)), "parked_entries": 0} {
 		if got := m.Sum(name, "mapping=aligned"); got != want {
-			t.Errorf("%s is %v, want %v", name, got, want)
+			s.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
 	if got := m.Sum("entries_total", "outcome=whole"); got != float64(len(from)) {
-		t.Errorf("%v entries whole, want all %d", got, len(from))
+		s.Errorf("%v entries whole, want all %d", got, len(from))
 	}
 }
 
@@ -73,7 +73,7 @@ func TestScenario02CrossLayouts(t *testing.T) {
 	}
 	s.verdict(reader, time.Minute, order.Once)
 	if busy := len(reader.Shares()); busy < 4 {
-		t.Errorf("only %d of 7 consumers got anything: this run proves little", busy)
+		s.Errorf("only %d of 7 consumers got anything: this run proves little", busy)
 	}
 
 	stored := s.dump(s.west, n)
@@ -85,7 +85,7 @@ func TestScenario02CrossLayouts(t *testing.T) {
 	m := s.settledMetrics(d, 1)
 	for _, outcome := range []string{"outcome=whole", "outcome=split"} {
 		if m.Sum("entries_total", outcome) == 0 && !d.StandIn() {
-			t.Errorf("no entry with %s", outcome)
+			s.Errorf("no entry with %s", outcome)
 		}
 	}
 	t.Logf("whole %v, split %v into %v", m.Sum("entries_total", "outcome=whole"), m.Sum("entries_total", "outcome=split"), m.Sum("split_parts_total"))
@@ -129,7 +129,7 @@ func TestScenario04Encrypted(t *testing.T) {
 		Compression: "LZ4"}, reader)
 	s.verdict(reader, time.Minute, order.Once)
 	for _, trouble := range reader.Trouble() {
-		t.Error(trouble)
+		s.Error(trouble)
 	}
 
 	from, stored := flat(s.dump(s.east, n)), s.dump(s.west, n)
@@ -139,7 +139,7 @@ func TestScenario04Encrypted(t *testing.T) {
 	s.checkMarks(flat(stored))
 	for i, entry := range from {
 		if !entry.Encrypted {
-			t.Fatalf("entry %s was not encrypted to begin with", entry.Position)
+			s.Fatalf("entry %s was not encrypted to begin with", entry.Position)
 		}
 		from[i].HashMin, from[i].HashMax = -1, -1
 	}
@@ -150,10 +150,10 @@ func TestScenario04Encrypted(t *testing.T) {
 	s.checkWhole(from, to)
 	m := s.settledMetrics(d, float64(count))
 	if got := m.Sum("entries_total", "outcome=whole", "reason=single"); got != float64(count) {
-		t.Errorf("%v entries went whole by their own key, want %d", got, count)
+		s.Errorf("%v entries went whole by their own key, want %d", got, count)
 	}
 	if got := m.Sum("opened_entries_total"); got != 0 {
-		t.Errorf("%v entries opened", got)
+		s.Errorf("%v entries opened", got)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestScenario03LayoutChangesUnderLoad(t *testing.T) {
 	if m := s.metrics(d); !d.StandIn() {
 		for _, at := range []site{s.east, s.west} {
 			if got := m.Sum("layout_changes_total", "mapping=moving", "cluster="+at.name); got < 3 {
-				t.Errorf("%v layout changes seen at %s, want at least 3", got, at.name)
+				s.Errorf("%v layout changes seen at %s, want at least 3", got, at.name)
 			}
 		}
 		t.Logf("reroutes %v", m.Sum("reroutes_total"))

@@ -29,22 +29,22 @@ func TestScenario06TwoWay(t *testing.T) {
 		// read again and passed over, so nothing can come after that.
 		s.verdict(reader, time.Minute, order.Once)
 		if got := reader.Distinct(); got != 2*each {
-			t.Errorf("%d messages, want %d", got, 2*each)
+			s.Errorf("%d messages, want %d", got, 2*each)
 		}
 	}
 	if got := atEast.ReplicatedFrom(); got["-"] != each || got[s.west.name] != each {
-		t.Errorf("at east the messages come from %v", got)
+		s.Errorf("at east the messages come from %v", got)
 	}
 	if got := atWest.ReplicatedFrom(); got["-"] != each || got[s.east.name] != each {
-		t.Errorf("at west the messages come from %v", got)
+		s.Errorf("at west the messages come from %v", got)
 	}
 	m := s.metrics(d)
 	for _, mapping := range []string{"mapping=there", "mapping=back"} {
 		if got := m.Sum("messages_total", mapping); got != float64(each) {
-			t.Errorf("%s: messages_total is %v, want %d", mapping, got, each)
+			s.Errorf("%s: messages_total is %v, want %d", mapping, got, each)
 		}
 		if m.Sum("entries_total", mapping, "outcome=skipped", "reason=replicated_from") == 0 {
-			t.Errorf("%s: no entry was skipped by replicated_from", mapping)
+			s.Errorf("%s: no entry was skipped by replicated_from", mapping)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestScenario08BrokerKilled(t *testing.T) {
 	g.Logf("%d kills, %d with unreceipted sends, %d recoveries found something stored, %v messages in all", 2*rounds, doubtful, found, g.look(d).avoided)
 	g.share("unreceipted sends", doubtful, 2*rounds, 2)
 	if !d.Process().Alive() {
-		t.Error("geobridge did not survive")
+		s.Error("geobridge did not survive")
 	}
 }
 
@@ -59,14 +59,14 @@ func TestScenario08ClustersComeLate(t *testing.T) {
 		}
 		clusters = append(clusters, cluster)
 	}
-	s := &scene{T: t, ctx: ctx, suite: shared, namespace: "public/late", east: standaloneSite(clusters[0]), west: standaloneSite(clusters[1])}
+	s := &scene{T: t, ctx: ctx, suite: shared, namespace: "public/late", east: standaloneSite(clusters[0]), west: standaloneSite(clusters[1]), problems: &problems{}}
 	t.Cleanup(s.showLogs)
 	d := s.instance("a", s.config(s.mapping("late", s.east, s.west, "orders")))
 	s.launch(d)
 	s.stayAlive(d, 2*time.Minute)
 	status, body, err := d.Get(ctx, "/readyz")
 	if err != nil || status != 503 {
-		t.Errorf("/readyz without any cluster: %d %s, %v; want 503 and the reason", status, body, err)
+		s.Errorf("/readyz without any cluster: %d %s, %v; want 503 and the reason", status, body, err)
 	}
 	t.Cleanup(func() {
 		for _, cluster := range clusters {
@@ -76,7 +76,7 @@ func TestScenario08ClustersComeLate(t *testing.T) {
 	s.must(startAll(ctx, clusters...))
 	s.namespaces()
 	if s.wit, err = shared.witness(); err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 3, 4)

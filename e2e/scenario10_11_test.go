@@ -48,7 +48,7 @@ func TestScenario10StartLatest(t *testing.T) {
 	s.complain("start", older)
 	report.Foreign = nil
 	for _, problem := range report.Problems(order.Once) {
-		t.Error(problem)
+		s.Error(problem)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestScenario11TwoInstances(t *testing.T) {
 	s.must(reader.WaitDistinct(s.within(time.Minute, "copying by both"), reader.Distinct()+3*rate))
 	for _, d := range []*daemon.Daemon{a, b} {
 		if got := s.metrics(d).Sum("entries_total"); got == 0 {
-			t.Errorf("%s has copied nothing", d.Name)
+			s.Errorf("%s has copied nothing", d.Name)
 		}
 	}
 	a.Kill()

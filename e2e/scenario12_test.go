@@ -99,7 +99,7 @@ func TestScenario12MissingTopic(t *testing.T) {
 	for _, at := range []site{s.east, s.west} {
 		exists, err := at.admin.Exists(s.ctx, s.name("later"))
 		if err != nil || exists {
-			t.Errorf("looking for the topic at %s created it: %v, %v", at.name, exists, err)
+			s.Errorf("looking for the topic at %s created it: %v, %v", at.name, exists, err)
 		}
 	}
 	s.create(s.east, "later", 1, 1)
@@ -120,7 +120,7 @@ func TestScenario12WrongPort(t *testing.T) {
 	s.launch(d)
 	s.reason(d, s.west.name, "refused")
 	if status, body, err := d.Get(s.ctx, "/readyz"); err != nil || status != 503 {
-		t.Errorf("/readyz: %d %s, %v; want 503 while a cluster was never connected to", status, body, err)
+		s.Errorf("/readyz: %d %s, %v; want 503 while a cluster was never connected to", status, body, err)
 	}
 	s.stayAlive(d, 12*time.Second)
 	s.terminate(d)
@@ -185,7 +185,7 @@ func TestScenario12RefusedCredential(t *testing.T) {
 	s.launch(d)
 	s.reason(d, guarded.Name, "auth")
 	if strings.Contains(d.Log(), bad) {
-		t.Error("the log shows the credential")
+		s.Error("the log shows the credential")
 	}
 	s.stayAlive(d, 6*time.Second)
 

@@ -80,7 +80,7 @@ func TestScenario15InstancesComeAndGo(t *testing.T) {
 	g.Logf("%v, then a rolling restart; the last runs found %v messages stored", done, found)
 	for _, what := range []string{"added", "removed", "killed", "killed in doubt"} {
 		if done[what] == 0 {
-			t.Errorf("never %s: this run proves less than it should", what)
+			s.Errorf("never %s: this run proves less than it should", what)
 		}
 	}
 }

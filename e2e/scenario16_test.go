@@ -50,7 +50,7 @@ func TestScenario16AllOff(t *testing.T) {
 	}
 	for at, topic := range map[*site]string{&s.west: "checkpoint", &s.east: "parking"} {
 		if !g.exists(*at, s.namespace, "__geobridge.geobridge."+topic) {
-			t.Errorf("the %s topic is gone", topic)
+			s.Errorf("the %s topic is gone", topic)
 		}
 	}
 	off := time.Since(since)
@@ -62,7 +62,7 @@ func TestScenario16AllOff(t *testing.T) {
 		off.Round(time.Second), doubt, g.look(a).avoided+g.look(b).avoided, others)
 	for _, at := range []site{g.east, g.west} {
 		if g.changesOf(at, "split", "merge", "rebucket") == 0 {
-			t.Errorf("the layout at %s did not change", at.name)
+			s.Errorf("the layout at %s did not change", at.name)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestScenario17OtherCluster(t *testing.T) {
 	s.start(first)
 	s.verdict(reader, time.Minute, order.Once)
 	if got := stolen.Distinct(); got > 0 {
-		t.Errorf("the second deployment copied %d messages", got)
+		s.Errorf("the second deployment copied %d messages", got)
 	}
 	s.terminate(second)
 	s.terminate(first)

@@ -72,7 +72,7 @@ func TestScenario18Forget(t *testing.T) {
 		s.must(err)
 		for name := range subs {
 			if strings.HasPrefix(name, "geobridge") {
-				t.Errorf("%s is still at %s", name, e.at.name)
+				s.Errorf("%s is still at %s", name, e.at.name)
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func TestScenario18Rewind(t *testing.T) {
 	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 20, Count: 500, Rate: 1_000}, reader)
 	s.doubles(reader, "late", 1_000)
 	if m, err := d.Metrics(s.ctx); err != nil || m.Sum("source_gaps_total") != 0 {
-		t.Errorf("gaps: %v, %v", m.Sum("source_gaps_total"), err)
+		s.Errorf("gaps: %v, %v", m.Sum("source_gaps_total"), err)
 	}
 	s.terminate(d)
 }

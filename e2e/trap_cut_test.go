@@ -143,7 +143,7 @@ func TestTrapStopWhileTargetIsMute(t *testing.T) {
 		return nil
 	}))
 	if status, body, err := d.Get(s.ctx, "/healthz"); err != nil || status != 200 {
-		t.Errorf("/healthz with a mute target: %d %s, %v", status, body, err)
+		s.Errorf("/healthz with a mute target: %d %s, %v", status, body, err)
 	}
 	asked := time.Now()
 	code, err := d.Terminate(40 * time.Second)
@@ -151,10 +151,10 @@ func TestTrapStopWhileTargetIsMute(t *testing.T) {
 	took := time.Since(asked)
 	t.Logf("ended with %d after %v", code, took)
 	if code != 5 {
-		t.Errorf("code %d, want 5: not fully drained", code)
+		s.Errorf("code %d, want 5: not fully drained", code)
 	}
 	if took > 20*time.Second {
-		t.Errorf("took %v with a shutdown_timeout of 3s", took)
+		s.Errorf("took %v with a shutdown_timeout of 3s", took)
 	}
 	cut.Sever(true)
 	cut.Heal()

@@ -50,7 +50,7 @@ func TestTrapTargetDeleted(t *testing.T) {
 			s.reason(d, "ghost", `does not exist|not found`)
 			exists, err := s.west.admin.Exists(s.ctx, n)
 			if err != nil || exists {
-				t.Errorf("the target topic is there again: %v, %v", exists, err)
+				s.Errorf("the target topic is there again: %v, %v", exists, err)
 			}
 			s.must(load.Stop(s.within(time.Minute, "ending the old load")))
 			seen, ghost := s.haunted(d)
@@ -58,19 +58,19 @@ func TestTrapTargetDeleted(t *testing.T) {
 			reader := s.consume(s.west, n, 1)
 			s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 50, Count: 2_000, Rate: 2_000}, reader)
 			if err := reader.WaitAll(s.within(90*time.Second, "copying to the new topic")); err != nil {
-				t.Error(err)
+				s.Error(err)
 			}
 			s.drained(end{s.east, n}, subscription("ghost", s.west))
 			report := reader.Report()
 			gone := old.missing(t, report.Foreign)
 			t.Logf("the old topic gave receipts for %d messages, and for %d more since it was last seen; %d of %d went with it", seen, ghost, gone, len(old.all))
 			if gone > seen {
-				t.Errorf("%d messages are missing, the old topic was seen to have %d", gone, seen)
+				s.Errorf("%d messages are missing, the old topic was seen to have %d", gone, seen)
 			}
 			report.Foreign = nil // the old load's
 			t.Log(report)
 			for _, problem := range report.Problems(order.Once) {
-				t.Error(problem)
+				s.Error(problem)
 			}
 			s.terminate(d)
 		})
@@ -151,13 +151,13 @@ func TestTrapSourceDeleted(t *testing.T) {
 			s.create(s.east, "orders", 1, 2)
 			s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 50, Count: 1_000, Rate: 2_000}, reader)
 			if err := reader.WaitAll(s.within(60*time.Second, "copying the new topic")); err != nil {
-				t.Error(err)
+				s.Error(err)
 			}
 			if s.suite.full {
 				s.recordedAgain(n, subscription("orphan", s.west))
 			}
 			for _, problem := range reader.Report().Problems(order.AtLeastOnce) {
-				t.Error(problem)
+				s.Error(problem)
 			}
 			s.terminate(d)
 		})

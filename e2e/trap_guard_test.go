@@ -31,7 +31,7 @@ func TestTrapGuardDeleted(t *testing.T) {
 		return err
 	}))
 	if n := g.inDoubt(10*time.Second, d).unreceipted; n == 0 {
-		t.Error("nothing in doubt: this run proves nothing")
+		s.Error("nothing in doubt: this run proves nothing")
 	}
 	d.Kill()
 	s.must(s.west.admin.Unload(s.ctx, s.namespace))
@@ -39,7 +39,7 @@ func TestTrapGuardDeleted(t *testing.T) {
 	g.copies(1_000, "after the crash")
 	g.exactly(load, 2*time.Minute)
 	if n := s.metrics(d).Sum("evidence_lost_total"); n != 0 {
-		t.Errorf("evidence lost %v times", n)
+		s.Errorf("evidence lost %v times", n)
 	}
 	s.terminate(d)
 }

@@ -181,7 +181,7 @@ func TestTrapCheckpointDeleted(t *testing.T) {
 			l.goesOn("evidence lost: ")
 			for _, name := range l.names() {
 				if got := s.metrics(l.d).Sum("evidence_lost_total", "mapping="+name); got != 1 {
-					t.Errorf("%s: evidence_lost_total %v, want 1", name, got)
+					s.Errorf("%s: evidence_lost_total %v, want 1", name, got)
 				}
 			}
 			l.judge(order.AtLeastOnce)
@@ -219,7 +219,7 @@ func TestTrapParkingDeleted(t *testing.T) {
 			s.verdict(reader, time.Minute, order.Once)
 			m := s.metrics(d)
 			if gaps, lost := m.Sum("source_gaps_total"), m.Sum("evidence_lost_total"); gaps != 0 || lost != 0 {
-				t.Errorf("%v gaps, evidence lost %v times", gaps, lost)
+				s.Errorf("%v gaps, evidence lost %v times", gaps, lost)
 			}
 			s.terminate(d)
 		})

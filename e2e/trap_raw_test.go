@@ -203,7 +203,7 @@ func TestTrapForgedEntries(t *testing.T) {
 	s.healthy(d)
 	for _, entry := range flat(s.dump(s.west, n)) {
 		if entry.Txn {
-			t.Errorf("entry %s carries a transaction id", entry.Position)
+			s.Errorf("entry %s carries a transaction id", entry.Position)
 		}
 	}
 	// A sealed segment with the damaged entry at its end is finished all the same.
@@ -213,7 +213,7 @@ func TestTrapForgedEntries(t *testing.T) {
 	f = g
 	expect(single("after-the-seal", 5))
 	if err := reader.WaitAll(s.within(time.Minute, "copying the child of a segment that ends with a damaged entry")); err != nil {
-		t.Error(err)
+		s.Error(err)
 	}
 	s.terminate(d)
 }
@@ -284,10 +284,10 @@ func TestTrapHeldLanes(t *testing.T) {
 		}
 		s.reason(d, name, why[name])
 		if err := reader.WaitAll(s.within(time.Minute, "copying before and beside the held entry")); err != nil {
-			t.Error(err)
+			s.Error(err)
 		}
 		if reader.Arrived("behind") || reader.Arrived("held-0") {
-			t.Errorf("%s: the lane went past the entry that it cannot copy", name)
+			s.Errorf("%s: the lane went past the entry that it cannot copy", name)
 		}
 	}
 	s.healthy(d)

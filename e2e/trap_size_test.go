@@ -159,7 +159,7 @@ func TestTrapSizeLimits(t *testing.T) {
 	}
 	parking := s.reassemble(s.read(s.east, "persistent://"+s.namespace+"/__geobridge.geobridge.parking", pieces+1))
 	if len(parking) != parked {
-		t.Errorf("%d parked entries, want %d", len(parking), parked)
+		s.Errorf("%d parked entries, want %d", len(parking), parked)
 	}
 	for _, body := range bodies {
 		found := false
@@ -167,12 +167,12 @@ func TestTrapSizeLimits(t *testing.T) {
 			found = found || bytes.Equal(got, body)
 		}
 		if !found {
-			t.Errorf("a parked entry of %d bytes is not as it was", len(body))
+			s.Errorf("a parked entry of %d bytes is not as it was", len(body))
 		}
 	}
 	m := s.metrics(d)
 	if got := m.Sum("parked_entries"); got != float64(parked) {
-		t.Errorf("parked_entries %v, want %d", got, parked)
+		s.Errorf("parked_entries %v, want %d", got, parked)
 	}
 	s.healthy(d)
 	s.terminate(d)

@@ -57,7 +57,7 @@ func TestTrapSourceMoved(t *testing.T) {
 			}
 			s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 20, Count: 500, Rate: 2_000}, reader)
 			if err := reader.WaitAll(s.within(time.Minute, "copying the rest")); err != nil {
-				t.Error(err)
+				s.Error(err)
 			}
 			s.terminate(d)
 		})
@@ -86,11 +86,11 @@ func TestTrapReloadedWhileAway(t *testing.T) {
 	s.start(d)
 	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 20, Count: 500, Rate: 2_000}, reader)
 	if err := reader.WaitAll(s.within(time.Minute, "copying the rest")); err != nil {
-		t.Error(err)
+		s.Error(err)
 	}
 	m := s.metrics(d)
 	if gaps, lost := m.Sum("source_gaps_total"), m.Sum("evidence_lost_total"); gaps != 0 || lost != 0 {
-		t.Errorf("%v gaps, evidence lost %v times", gaps, lost)
+		s.Errorf("%v gaps, evidence lost %v times", gaps, lost)
 	}
 	s.terminate(d)
 }

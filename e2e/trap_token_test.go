@@ -94,7 +94,7 @@ func TestTrapTokenExpires(t *testing.T) {
 	copied("copying after the first token has ended")
 	lost := s.metrics(d).Sum("reconnects_total", "cluster="+s.west.name)
 	if lost != 0 {
-		t.Errorf("%v reconnects while the token was rewritten in time", lost)
+		s.Errorf("%v reconnects while the token was rewritten in time", lost)
 	}
 	stop()
 	s.reason(d, s.west.name, "auth|expire")

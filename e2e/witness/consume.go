@@ -21,7 +21,8 @@ type Consume struct {
 type Consumption struct {
 	*state
 	w       *Witness
-	id      int64
+	spec    Consume
+	id      int64 // of the command
 	checker *order.Checker
 	froms   map[string]int // replicated_from → messages
 	shares  map[string]int // consumer → messages
@@ -29,13 +30,25 @@ type Consumption struct {
 
 // Consume subscribes and reads from the earliest message on.
 func (w *Witness) Consume(ctx context.Context, spec Consume) (*Consumption, error) {
-	c := &Consumption{state: newState(), w: w, checker: order.New(), froms: map[string]int{}, shares: map[string]int{}}
-	id, err := w.send("consume", spec, c.handle)
-	if err != nil {
-		return nil, err
+	c := &Consumption{state: newState(), w: w, spec: spec, checker: order.New(), froms: map[string]int{}, shares: map[string]int{}}
+	return c, c.open(ctx)
+}
+
+func (c *Consumption) open(ctx context.Context) (err error) {
+	c.update(func() { c.ready = false })
+	if c.id, err = c.w.send("consume", c.spec, c.handle); err != nil {
+		return err
 	}
-	c.id = id
-	return c, c.waitReady(ctx)
+	return c.waitReady(ctx)
+}
+
+// Reopen closes the consumers and opens others in their place. Neither it nor Stop may be
+// called side by side.
+func (c *Consumption) Reopen(ctx context.Context) error {
+	if err := c.Stop(ctx); err != nil {
+		return err
+	}
+	return c.open(ctx)
 }
 
 func (c *Consumption) handle(e event) {
