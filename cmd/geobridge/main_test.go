@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -52,12 +53,14 @@ func freePort(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], fmt.Sprint(ln.Addr().(*net.TCPAddr).Port))
 }
 
-// get URL CODE TEXT polls until the answer has that status code and holds that text.
+// get URL CODE PATTERN polls until the answer has that status code and matches the pattern.
 func get(ts *testscript.TestScript, _ bool, args []string) {
+	pattern, err := regexp.Compile(args[2])
+	ts.Check(err)
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		got := fetch(args[0])
-		if strings.HasPrefix(got, args[1]+" ") && strings.Contains(got, args[2]) {
+		if strings.HasPrefix(got, args[1]+" ") && pattern.MatchString(got) {
 			return
 		}
 		if time.Now().After(deadline) {
