@@ -1,8 +1,6 @@
 package replicate
 
 import (
-	"slices"
-
 	"github.com/geobridge/geobridge/reroute"
 )
 
@@ -42,12 +40,6 @@ type target struct {
 	low        Position // of the last part that the frontier has passed
 	declaredBy uint64   // the version of the record that declares or proves the claim
 }
-
-// landing is a stored part: its source entry, and where it is.
-type landing struct{ source, pos Position }
-
-// settled: each part sent here has its receipt, or is known to be stored or not.
-func (t *target) settled() bool { return t.sent == 0 && !t.unsettled }
 
 // target returns the lane's view of a segment; a new one is claimed first.
 func (m *Machine) target(seg *reroute.Segment) *target {
@@ -105,74 +97,6 @@ func (m *Machine) onClaimed(ev Event) {
 func (m *Machine) declare(t *target) {
 	t.state = targetDeclaring
 	t.declaredBy = m.writeNow()
-}
-
-// scan asks what of this lane is stored in a target between its floor and pos:
-// SETTLE. Nothing older can land there any more.
-func (m *Machine) scan(t *target, pos Position) {
-	t.state, t.suspected = targetScanning, false
-	ef := Effect{Kind: efScan, Target: t.id, Segment: t.segment, Gen: t.gen, From: noPosition(), Pos: pos}
-	if f := m.record.floor(t.id); f != nil {
-		ef.From = f.Pos
-	}
-	if t.before != nil {
-		ef.From = t.before.Pos
-	}
-	m.emit(ef)
-}
-
-// onScanned: now everything is known. Parts that were found have arrived; those
-// that were not go out again, when the record that proves the epoch is stored.
-func (m *Machine) onScanned(ev Event) {
-	t := m.targets[ev.Target]
-	if t == nil || t.state != targetScanning || ev.Gen != t.gen {
-		return
-	}
-	e := evidence{doubt: !t.settled(), there: true, remade: t.before != nil, begins: ev.Pos, floor: ev.Pos}
-	if f := m.record.floor(t.id); f != nil {
-		e.floor = f.Pos
-	}
-	if e.lost() {
-		m.suspect(t, whyTrimmed, func() { m.settled(t, ev) })
-		return
-	}
-	m.settled(t, ev)
-}
-
-// settled: what is stored in a target is known.
-func (m *Machine) settled(t *target, ev Event) {
-	m.inherited(t, ev.Pos)
-	n := 0
-	for i := range ev.Found {
-		n += m.found(t, &ev.Found[i])
-	}
-	if n > 0 {
-		m.emit(Effect{Kind: efPresent, N: n})
-	}
-	t.unsettled, t.sent, t.trouble = false, 0, nil
-	m.declare(t)
-	m.adopt()
-	m.progress()
-}
-
-// found takes one stored part that a scan met; it returns the number of its
-// messages that need not be sent again in this session.
-func (m *Machine) found(t *target, f *found) int {
-	if f.source.Compare(m.entries.frontier) <= 0 {
-		return 0
-	}
-	i := slices.IndexFunc(t.queue[:t.sent], f.holds)
-	switch {
-	case i >= 0:
-		n := t.queue[i].messages
-		m.landed(t, i, f.at)
-		return n
-	case t.unsettled: // of an earlier session; its entry comes again
-		m.present.add(*f)
-		t.landed = append(t.landed, landing{f.source, f.at})
-		t.see(f.at)
-	}
-	return 0 // known already
 }
 
 // onEnded: the segment takes no more. What has no receipt is looked for up to
@@ -246,88 +170,11 @@ func (m *Machine) pruned(t *target, gen int) {
 	m.progress()
 }
 
-// onReceipt completes one part.
-func (m *Machine) onReceipt(ev Event) {
-	t := m.targets[ev.Target]
-	if t == nil || ev.Gen != t.gen {
-		return
-	}
-	i := slices.IndexFunc(t.queue[:t.sent], func(p *part) bool { return p.seq == ev.Seq })
-	if i < 0 {
-		return
-	}
-	m.landed(t, i, ev.Pos)
-	if t.settled() && m.pending != nil {
-		m.adopt()
-	}
-	m.progress()
-}
-
-// landed completes the sent part i: it is stored at pos.
-func (m *Machine) landed(t *target, i int, pos Position) {
-	p := t.queue[i]
-	t.remove(i)
-	t.landed = append(t.landed, landing{p.entry.pos, pos})
-	t.see(pos)
-	p.entry.left--
-	m.bytesSince += p.size
-	m.emit(Effect{Kind: efReceipted, Target: t.id, Part: p, Pos: pos})
-}
-
-// remove takes the sent part i out of the queue; the first one, nearly always.
-func (t *target) remove(i int) {
-	t.sent--
-	if i == 0 {
-		t.queue[0] = nil
-		t.queue = t.queue[1:]
-		return
-	}
-	t.queue = slices.Delete(t.queue, i, i+1)
-}
-
-// onDoubt: neither an error nor silence says whether a send is stored. The
-// target stops and is claimed again.
-func (m *Machine) onDoubt(ev Event) {
-	t := m.targets[ev.Target]
-	if t == nil || ev.Gen != t.gen || t.state == targetClaiming || t.state == targetEnded {
-		return
-	}
-	if m.state == Draining && m.handover {
-		m.abandon(t)
-		m.progress()
-		return
-	}
-	m.claim(t)
-	t.trouble = ev.Err
-}
-
 // onTargetTrouble only keeps the reason; the driver goes on trying.
 func (m *Machine) onTargetTrouble(ev Event) {
 	t := m.targets[ev.Target]
 	if t != nil && (t.state == targetClaiming && ev.Gen == t.gen+1 || t.state == targetScanning && ev.Gen == t.gen) {
 		t.trouble = ev.Err
-	}
-}
-
-// flush sends what waits for an open target.
-func (m *Machine) flush(t *target) {
-	if t.state != targetOpen || m.ending(t.id) {
-		return
-	}
-	if f := m.record.floor(t.id); f != nil && t.sent < len(t.queue) {
-		f.Fresh = false
-	}
-	for _, p := range t.queue[t.sent:] {
-		p.seq = t.nextSeq
-		t.nextSeq++
-		m.emit(Effect{Kind: efSend, Target: t.id, Gen: t.gen, Part: p})
-	}
-	t.sent = len(t.queue)
-}
-
-func (t *target) see(p Position) {
-	if p.Compare(t.high) > 0 {
-		t.high = p
 	}
 }
 
