@@ -28,21 +28,21 @@ demo: build ## show a bridge between two embedded clusters for a minute, with a 
 	bin/geobridge demo --for 60s
 
 test: ## run the tests, faults included: a minute or two, no broker
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 # -race also checks pointer arithmetic, and murmur3's makes a pointer past the end that it never reads from.
 race: ## the same under the race detector
-	$(GO) test -race -gcflags='github.com/spaolacci/murmur3=-d=checkptr=0' ./...
+	$(GO) test -race -timeout 30m -gcflags='github.com/spaolacci/murmur3=-d=checkptr=0' ./...
 
 e2e: build ## run every scenario once against real Pulsar 5 brokers; needs Maven and a JDK 21 or later
-	GEOBRIDGE_E2E_BINARY=$(CURDIR)/bin/geobridge $(GO) test -tags e2e -count=1 -timeout 40m -v ./e2e $(E2E_ARGS)
+	GEOBRIDGE_E2E_BINARY=$(CURDIR)/bin/geobridge $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e $(E2E_ARGS)
 
 e2e-full: build ## the long versions of the scenarios
 	GEOBRIDGE_E2E_BINARY=$(CURDIR)/bin/geobridge GEOBRIDGE_E2E_FULL=1 \
 	  $(GO) test -tags e2e -count=1 -timeout 180m -v ./e2e $(E2E_ARGS)
 
 conformance: ## run the protocol scenarios of make test against real Pulsar 5 brokers; needs what make e2e needs
-	GEOBRIDGE_CONFORMANCE=real $(GO) test -count=1 -v -timeout 20m ./internal/conformance
+	GEOBRIDGE_CONFORMANCE=real $(GO) test -count=1 -v -timeout 40m ./internal/conformance
 
 # The test binary runs on its own, so that Ctrl-C reaches it and it ends with the summary.
 soak: ## copies under random faults, for FOR=1h, watching memory

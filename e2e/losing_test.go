@@ -77,9 +77,7 @@ func (l *losing) publishing(spec witness.Produce, kept bool) (all []*witness.Pro
 func (l *losing) copied(names ...string) {
 	l.Helper()
 	for _, name := range names {
-		if err := l.readers[name].WaitAll(l.within(time.Minute, "copying of "+name)); err != nil {
-			l.Error(err)
-		}
+		l.allCome(l.readers[name], "copying of "+name)
 	}
 }
 

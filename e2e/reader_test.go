@@ -3,7 +3,7 @@
 package e2e_test
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"time"
 
@@ -11,25 +11,95 @@ import (
 	"github.com/geobridge/geobridge/e2e/witness"
 )
 
-// arrive waits until a reader has all, for as long as something comes, and rouses it when
-// nothing does: behind hundreds of layout changes it takes its time.
+// remedy gets a reader going that has stopped short of the end. There is one for each
+// reason that has been observed with 5.0.1.
+type remedy int
+
+const (
+	// For a reader that sleeps at the end of a sealed segment until that is loaded anew.
+	unload remedy = iota
+	// For a cumulative acknowledgement that was lost with a connection: what is delivered
+	// again the client drops without acknowledging it, until there is another consumer.
+	reopen
+	// For a reader that waits for a child: the broker looks less and less often whether
+	// the parent is drained, until the layout changes.
+	relayout
+	// For one that only takes its time.
+	nothing
+)
+
+// rouse applies one remedy to a reader. What fails is tried again by the next one.
+func (s *scene) rouse(c *witness.Consumption, with remedy) {
+	s.Helper()
+	e, err := s.readers[c], error(nil)
+	switch with {
+	case unload:
+		err = e.at.admin.Unload(s.ctx, s.namespace)
+	case reopen:
+		ctx, cancel := context.WithTimeout(s.ctx, 90*time.Second)
+		defer cancel()
+		err = c.Reopen(ctx)
+	case relayout:
+		err = s.rebucketFirst(e)
+	case nothing:
+	}
+	if err != nil {
+		s.Logf("rousing a reader: %v", err)
+	}
+}
+
+func (s *scene) rebucketFirst(e end) error {
+	layout, err := e.at.admin.Layout(s.ctx, e.name)
+	if err != nil {
+		return err
+	}
+	first := byRange(layout)[0]
+	return e.at.admin.Rebucket(s.ctx, e.name, first.ID, len(first.Splits)%4+2)
+}
+
+// follow waits for a reader for as long as something comes to it: behind hundreds of layout
+// changes it takes its time. It rouses it by each of the remedies in turn when nothing does.
+func (s *scene) follow(c *witness.Consumption, what string, wait func(context.Context) error, remedies ...remedy) error {
+	s.Helper()
+	for seen, idle := c.Distinct(), 0; ; {
+		ctx, cancel := context.WithTimeoutCause(s.ctx, 15*time.Second, fmt.Errorf("%s: nothing comes any more", what))
+		err := wait(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		switch n := c.Distinct(); {
+		case n > seen:
+			seen, idle = n, 0
+		case idle == 8 || s.ctx.Err() != nil:
+			return err
+		default:
+			s.rouse(c, remedies[idle%len(remedies)])
+			idle++
+		}
+	}
+}
+
+// comes waits until a reader has got n different messages. Nothing is roused but the reader
+// itself: geobridge must go on alone.
+func (s *scene) comes(c *witness.Consumption, n int, what string) {
+	s.Helper()
+	s.must(s.follow(c, what, func(ctx context.Context) error { return c.WaitDistinct(ctx, n) }, nothing, reopen))
+}
+
+// allCome waits until a reader has got all that was published, see comes.
+func (s *scene) allCome(c *witness.Consumption, what string) {
+	s.Helper()
+	if err := s.follow(c, what, c.WaitAll, nothing, reopen); err != nil {
+		s.Error(err)
+	}
+}
+
+// arrive waits until a reader has got all, when nothing of geobridge's hangs on it any more.
 func (s *scene) arrive(c *witness.Consumption) {
 	s.Helper()
-	for seen, idle := 0, 0; ; {
-		err := c.WaitAll(s.within(15*time.Second, "the rest at "+s.readers[c].at.name))
-		if err == nil {
-			return
-		}
-		if n := c.Distinct(); n > seen {
-			seen, idle = n, 0
-			continue
-		}
-		if idle == 2*remedies {
-			s.Error(err)
-			return
-		}
-		s.must(s.rouse(c, idle))
-		idle++
+	if err := s.follow(c, "the rest at "+s.readers[c].at.name, c.WaitAll, unload, reopen, relayout); err != nil {
+		s.Error(err)
 	}
 }
 
@@ -37,86 +107,66 @@ func (s *scene) arrive(c *witness.Consumption) {
 func (s *scene) readOut(c *witness.Consumption) {
 	s.Helper()
 	turn := 0
-	s.emptied(s.readers[c], application, 90*time.Second, func() error {
+	s.backlog(s.readers[c], application, 0, func() {
+		s.rouse(c, []remedy{unload, reopen, relayout}[turn%3])
 		turn++
-		return s.rouse(c, turn-1)
 	})
-}
-
-// The remedies of rouse, in their order.
-const (
-	unloads = iota
-	reopens
-	relayouts
-	remedies
-)
-
-// rouse gets a reader going that has stopped short of the end, in turn by each remedy for
-// what has been observed with 5.0.1: it sleeps at the end of a sealed segment, until that is
-// loaded anew; a cumulative acknowledgement was lost with a connection, and what is
-// delivered again the client drops without acknowledging it, until there is another
-// consumer; it waits for a child, as the broker looks less and less often whether the parent
-// is drained, until the layout changes.
-func (s *scene) rouse(c *witness.Consumption, turn int) error {
-	e := s.readers[c]
-	switch turn % remedies {
-	case unloads:
-		return e.at.admin.Unload(s.ctx, s.namespace)
-	case reopens:
-		return c.Reopen(s.within(time.Minute, "subscribing the witness again"))
-	default: // relayouts
-		layout, err := e.at.admin.Layout(s.ctx, e.name)
-		if err != nil {
-			return err
-		}
-		first := byRange(layout)[0]
-		return e.at.admin.Rebucket(s.ctx, e.name, first.ID, len(first.Splits)%4+2)
-	}
 }
 
 // drained waits until a subscription has no backlog.
 func (s *scene) drained(e end, sub string) {
 	s.Helper()
-	s.emptied(e, sub, time.Minute, nil)
+	s.backlog(e, sub, 0, nil)
 }
 
-// atMost waits until the backlog of a subscription is at most so much.
-func (s *scene) atMost(e end, sub string, most int64) {
+// backlog waits until a subscription has at most so much of it, see eventually.
+func (s *scene) backlog(e end, sub string, most int64, rouse func()) {
 	s.Helper()
-	s.backlog(e, sub, most, time.Minute, nil)
-}
-
-// emptied waits until a subscription has no backlog, see eventually.
-func (s *scene) emptied(e end, sub string, limit time.Duration, rouse func() error) {
-	s.Helper()
-	s.backlog(e, sub, 0, limit, rouse)
-}
-
-func (s *scene) backlog(e end, sub string, most int64, limit time.Duration, rouse func() error) {
-	s.Helper()
-	s.eventually(limit, fmt.Sprintf("emptying the backlog of %s on %s at %s", sub, e.name, e.at.name), func() error {
+	s.eventually(fmt.Sprintf("emptying the backlog of %s on %s at %s", sub, e.name, e.at.name), func() (int64, error) {
 		backlog, err := e.at.admin.Backlog(s.ctx, e.name, sub)
-		if err == nil && backlog > most {
-			err = fmt.Errorf("backlog %d", backlog)
-		}
-		return err
+		return backlog - most, err
 	}, rouse)
 }
 
-// eventually waits until a check says nil; rouse, if given, is called whenever that takes
-// long.
-func (s *scene) eventually(limit time.Duration, what string, check, rouse func() error) {
+// standstill is how long there may be no progress. Hundreds of generations of source
+// segments take a second or two each, and more on a busy machine.
+const standstill = 2 * time.Minute
+
+// eventually waits until nothing is left, for as long as it gets less. rouse, if given, is
+// called whenever that takes long.
+func (s *scene) eventually(what string, left func() (int64, error), rouse func()) {
 	s.Helper()
-	next := time.Now().Add(15 * time.Second)
-	err := rig.Poll(s.within(limit, what), 200*time.Millisecond, func() error {
-		err := check()
-		if err != nil && rouse != nil && time.Now().After(next) {
-			next = time.Now().Add(15 * time.Second)
-			return errors.Join(err, rouse())
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	least, since, roused := int64(-1), time.Now(), time.Now()
+	err := rig.Poll(ctx, 200*time.Millisecond, func() error {
+		n, err := left()
+		switch {
+		case err == nil && n <= 0:
+			return nil
+		case err == nil:
+			err = fmt.Errorf("%d are left", n)
+			if least < 0 || n < least {
+				least, since = n, time.Now()
+			}
+		}
+		if time.Since(since) > standstill {
+			cancel(fmt.Errorf("%s: no progress for %v", what, standstill))
+		}
+		if rouse != nil && time.Since(roused) > 15*time.Second {
+			rouse()
+			roused = time.Now()
 		}
 		return err
 	})
 	if err != nil {
 		s.Error(err)
 	}
+}
+
+// persist does something until it is done, for at most a minute: a broker refuses a few
+// calls while a bundle or a segment moves.
+func (s *scene) persist(what string, do func() error) {
+	s.Helper()
+	s.must(rig.Poll(s.within(time.Minute, what), time.Second, do))
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobridge/geobridge/e2e/order"
 	"github.com/geobridge/geobridge/e2e/witness"
 )
 
@@ -32,7 +31,7 @@ func TestScenario01AlignedWhole(t *testing.T) {
 		s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: codec, KeyPrefix: codec, Keys: 70, Count: perCodec, Rate: 5_000,
 			Compression: codec, KeylessEvery: 25, Properties: map[string]string{"colour": "green"}}, reader)
 	}
-	s.verdict(reader, time.Minute, order.Once)
+	s.verdict(reader)
 
 	from, to := flat(s.dump(s.east, n)), s.dump(s.west, n)
 	layout, err := s.west.admin.Layout(s.ctx, n)
@@ -71,7 +70,7 @@ func TestScenario02CrossLayouts(t *testing.T) {
 	for _, p := range running {
 		s.must(p.WaitDone(s.within(3*time.Minute, "publishing")))
 	}
-	s.verdict(reader, time.Minute, order.Once)
+	s.verdict(reader)
 	if busy := len(reader.Shares()); busy < 4 {
 		s.Errorf("only %d of 7 consumers got anything: this run proves little", busy)
 	}
@@ -127,7 +126,7 @@ func TestScenario04Encrypted(t *testing.T) {
 	count := byMode(s, 2_000, 50_000)
 	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "e", Keys: 50, Count: count, Rate: 2_000, PublicKey: public,
 		Compression: "LZ4"}, reader)
-	s.verdict(reader, time.Minute, order.Once)
+	s.verdict(reader)
 	for _, trouble := range reader.Trouble() {
 		s.Error(trouble)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/geobridge/geobridge/e2e/daemon"
-	"github.com/geobridge/geobridge/e2e/order"
 	"github.com/geobridge/geobridge/e2e/rig"
 	"github.com/geobridge/geobridge/e2e/witness"
 )
@@ -38,7 +37,7 @@ func TestScenario08BrokerKilled(t *testing.T) {
 			}
 		}
 	}
-	g.exactly(load, 2*time.Minute)
+	g.exactly(load)
 	g.Logf("%d kills, %d with unreceipted sends, %d recoveries found something stored, %v messages in all", 2*rounds, doubtful, found, g.look(d).avoided)
 	g.share("unreceipted sends", doubtful, 2*rounds, 2)
 	if !d.Process().Alive() {
@@ -83,7 +82,7 @@ func TestScenario08ClustersComeLate(t *testing.T) {
 	reader := s.consume(s.west, n, 3)
 	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 100, Count: 5_000, Rate: 2_000}, reader)
 	s.must(d.WaitReady(s.within(2*time.Minute, "getting ready once the clusters are there")))
-	s.verdict(reader, 2*time.Minute, order.Once)
+	s.verdict(reader)
 }
 
 // stayAlive lets time pass and fails the scenario when d ends or its /healthz

@@ -95,7 +95,7 @@ func TestScenario12MissingTopic(t *testing.T) {
 	s.reason(d, "absent", `not found|does not exist|missing`)
 	reader := s.consume(s.west, s.name("fine"), 1)
 	s.publish(s.east, witness.Produce{Topic: s.name("fine").Topic(), IDPrefix: "f", Keys: 5, Count: 500, Rate: 1_000}, reader)
-	s.must(reader.WaitAll(s.within(time.Minute, "copying beside a mapping that cannot")))
+	s.allCome(reader, "copying beside a mapping that cannot")
 	for _, at := range []site{s.east, s.west} {
 		exists, err := at.admin.Exists(s.ctx, s.name("later"))
 		if err != nil || exists {
@@ -106,7 +106,7 @@ func TestScenario12MissingTopic(t *testing.T) {
 	s.create(s.west, "later", 1, 1)
 	late := s.consume(s.west, s.name("later"), 1)
 	s.publish(s.east, witness.Produce{Topic: s.name("later").Topic(), IDPrefix: "l", Keys: 5, Count: 500, Rate: 1_000}, late)
-	s.must(late.WaitAll(s.within(2*time.Minute, "copying once the topic is there")))
+	s.allCome(late, "copying once the topic is there")
 }
 
 // A port where nothing listens is a state with a reason, retried.

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +26,8 @@ func TestScenario15InstancesComeAndGo(t *testing.T) {
 	load := g.flow(1_500)
 	stop := g.changing(2600*time.Millisecond, false)
 	done := map[string]int{}
-	for until := time.Now().Add(byMode(s, 45*time.Second, 3*time.Minute)); time.Now().Before(until); {
+	all := []string{"added", "removed", "killed", "killed in doubt"}
+	for until := time.Now().Add(byMode(s, 45*time.Second, 3*time.Minute)); time.Now().Before(until) || !hasAll(done, all); {
 		g.pause(time.Second + below(random, 2*time.Second))
 		d, up := team[random.IntN(3)], 0
 		for _, other := range team {
@@ -72,15 +74,15 @@ func TestScenario15InstancesComeAndGo(t *testing.T) {
 	}
 	g.copies(1_500, "after the restarts")
 	stop()
-	g.exactly(load, 2*time.Minute)
+	g.exactly(load)
 	found := 0.0
 	for _, d := range team {
 		found += g.look(d).avoided
 	}
 	g.Logf("%v, then a rolling restart; the last runs found %v messages stored", done, found)
-	for _, what := range []string{"added", "removed", "killed", "killed in doubt"} {
-		if done[what] == 0 {
-			s.Errorf("never %s: this run proves less than it should", what)
-		}
-	}
+}
+
+// hasAll reports whether each of these has been counted.
+func hasAll(counts map[string]int, all []string) bool {
+	return !slices.ContainsFunc(all, func(what string) bool { return counts[what] == 0 })
 }

@@ -38,7 +38,7 @@ func (s *scene) doubles(reader *witness.Consumption, prefix string, n int) {
 	}
 	for until := time.Now().Add(time.Minute); twice(reader.Report()) < n && time.Now().Before(until); time.Sleep(100 * time.Millisecond) { // another process
 	}
-	s.settle(reader, time.Minute, order.AtLeastOnce)
+	s.settle(reader)
 	report := reader.Report()
 	s.Log(report)
 	if got := twice(report); got != n || len(report.Duplicates) != n {
@@ -63,7 +63,7 @@ func TestScenario18Forget(t *testing.T) {
 	s.running(3, d)
 	s.command(d, 3, "stop every instance", "forget", "same", "--yes")
 	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "old2", KeyPrefix: "old2", Keys: 20, Count: 500, Rate: 1_000}, reader)
-	s.verdict(reader, time.Minute, order.Once)
+	s.verdict(reader)
 	s.terminate(d)
 	s.command(d, 0, "add --yes", "forget", "same")
 	s.command(d, 0, "deleting guard", "forget", "same", "--yes")
@@ -102,7 +102,7 @@ func TestScenario18Rewind(t *testing.T) {
 	s.must(s.east.admin.Split(s.ctx, n, 0))
 	s.running(3, d)
 	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "late2", KeyPrefix: "late2", Keys: 20, Count: 500, Rate: 1_000}, reader)
-	s.verdict(reader, time.Minute, order.Once)
+	s.verdict(reader)
 	s.command(d, 3, "stop every instance", "rewind", "back", "--to", "earliest", "--yes")
 	s.terminate(d)
 	to := point.UTC().Format(time.RFC3339)

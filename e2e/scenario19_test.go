@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobridge/geobridge/e2e/order"
 	"github.com/geobridge/geobridge/e2e/rig"
 	"github.com/geobridge/geobridge/e2e/witness"
 )
@@ -31,7 +30,7 @@ func TestScenario19Verify(t *testing.T) {
 	}
 	s.must(p.WaitDone(s.within(3*time.Minute, "publishing")))
 	s.publish(s.west, witness.Produce{Topic: n.Topic(), IDPrefix: "own", KeyPrefix: "own", Keys: 5, Count: 100, Rate: 1_000}, reader)
-	s.verdict(reader, time.Minute, order.Once)
+	s.verdict(reader)
 	s.command(d, 0, "EQUAL", "verify", "proved")
 	s.command(d, 0, "100 of others", "verify", "proved")
 	s.terminate(d)

@@ -296,12 +296,12 @@ func (s *scene) publish(at site, spec witness.Produce, targets ...*witness.Consu
 // verdict judges c once all that was published has arrived, every mapping has
 // acknowledged all that it read, and the reader all that it got: nothing can
 // come after that.
-func (s *scene) verdict(c *witness.Consumption, limit time.Duration, rule order.Rule) {
+func (s *scene) verdict(c *witness.Consumption) {
 	s.Helper()
-	s.settle(c, limit, rule)
-	report := c.Report()
+	s.settle(c)
+	report, rule := c.Report(), order.Once
 	s.Log(report)
-	if rule == order.Once && len(report.Duplicates) > 0 {
+	if len(report.Duplicates) > 0 {
 		s.complain("more than once", s.doubledHere(s.readers[c], report.Duplicates))
 		rule = order.AtLeastOnce // judged: the rest of the rules is the same
 	}
@@ -312,15 +312,13 @@ func (s *scene) verdict(c *witness.Consumption, limit time.Duration, rule order.
 
 // settle waits for the end of a copy, see verdict. What hangs on geobridge comes first:
 // a reader is roused only then.
-func (s *scene) settle(c *witness.Consumption, limit time.Duration, rule order.Rule) {
+func (s *scene) settle(c *witness.Consumption) {
 	s.Helper()
 	for _, r := range s.routes {
-		s.emptied(r.from, subscription(r.mapping, r.to.at), limit, nil)
+		s.drained(r.from, subscription(r.mapping, r.to.at))
 	}
 	s.arrive(c)
-	if rule == order.Once { // whatever may still come is read: a double could be among it
-		s.readOut(c)
-	}
+	s.readOut(c) // whatever may still come: a double could be among it
 	s.must(s.wit.Sync(s.within(10*time.Second, "catching up with the witness")))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/geobridge/geobridge/e2e/daemon"
 	"github.com/geobridge/geobridge/e2e/order"
 	"github.com/geobridge/geobridge/e2e/restadmin"
+	"github.com/geobridge/geobridge/e2e/rig"
 	"github.com/geobridge/geobridge/e2e/witness"
 )
 
@@ -59,15 +60,10 @@ func (g *stage) flow(rate int) *witness.Production {
 	return load
 }
 
-// copies waits until n more messages have come. Nothing but the reader is roused if that
-// takes long: geobridge must go on by itself.
+// copies waits until n more messages have come, see comes.
 func (g *stage) copies(n int, what string) {
 	g.Helper()
-	want := g.target.Distinct() + n
-	if g.target.WaitDistinct(g.within(time.Minute, "copying "+what), want) != nil {
-		g.must(g.rouse(g.target, reopens))
-		g.must(g.target.WaitDistinct(g.within(time.Minute, "copying "+what+" with another reader"), want))
-	}
+	g.comes(g.target, g.target.Distinct()+n, "copying "+what)
 }
 
 // change splits, merges or rebuckets at a cluster, and keeps 2 to 4 segments. With
@@ -159,14 +155,14 @@ func below(random *rand.Rand, limit time.Duration) time.Duration {
 }
 
 // exactly ends the load and judges: nothing lost, nothing twice, each key in order.
-func (g *stage) exactly(load *witness.Production, limit time.Duration) order.Report {
+func (g *stage) exactly(load *witness.Production) order.Report {
 	g.Helper()
 	g.must(load.Stop(g.within(2*time.Minute, "ending the load")))
-	g.settle(g.target, limit, order.Once)
+	g.settle(g.target)
 	report := g.target.Report()
 	if len(report.Duplicates) > 0 { // were they already at the source?
-		g.eventually(2*time.Minute, "counting what the source stores", g.source.uncounted,
-			func() error { return g.east.admin.Unload(g.ctx, g.namespace) })
+		g.eventually("counting what the source stores", g.source.uncounted,
+			func() { _ = g.east.admin.Unload(g.ctx, g.namespace) }) // refused now and then
 	}
 	excused := 0
 	for id, extra := range report.Duplicates {
@@ -204,14 +200,17 @@ func (g *stage) changesOf(at site, kinds ...string) (n int) {
 	return n
 }
 
-// every kind of change must have happened on both sides.
+// allKinds waits until every kind of change has happened on both sides.
 func (g *stage) allKinds() {
 	g.Helper()
 	for _, at := range []site{g.east, g.west} {
 		for _, kind := range []string{"split", "merge", "rebucket"} {
-			if g.changesOf(at, kind) == 0 {
-				g.Errorf("no %s at %s: this run proves less than it should", kind, at.name)
-			}
+			g.must(rig.Poll(g.within(2*time.Minute, "a "+kind+" at "+at.name), 100*time.Millisecond, func() error {
+				if g.changesOf(at, kind) == 0 {
+					return errIdle
+				}
+				return nil
+			}))
 		}
 	}
 }

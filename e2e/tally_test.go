@@ -93,8 +93,6 @@ func (c *tally) attend(ctx context.Context, topic string, segment restadmin.Segm
 		return err
 	case tail.Err() != nil:
 		return errors.Join(tail.Err(), c.leave(ctx, topic))
-	case segment.Active:
-		return nil
 	}
 	backlog, err := c.of.at.admin.SegmentBacklog(ctx, c.of.name, segment.ID, counting)
 	switch {
@@ -102,7 +100,7 @@ func (c *tally) attend(ctx context.Context, topic string, segment restadmin.Segm
 		return err
 	case backlog > 0 && c.isQuiet(topic):
 		return c.leave(ctx, topic) // the next reader makes the acknowledgement that was lost with a connection; this one does not
-	case backlog > 0:
+	case backlog > 0 || segment.Active:
 		return nil
 	}
 	if err := c.leave(ctx, topic); err != nil {
@@ -149,12 +147,11 @@ func (c *tally) count(topic string, e witness.Entry) {
 	}
 }
 
-// uncounted is an error as long as something stored is not counted. Nothing must be
-// published meanwhile.
-func (c *tally) uncounted() error {
+// uncounted is how many stored entries are not counted. Nothing must be published meanwhile.
+func (c *tally) uncounted() (n int64, err error) {
 	layout, err := c.of.at.admin.Layout(c.ctx, c.of.name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, segment := range layout.Segments { // each by itself: the topic's own sum may lack one that is being loaded
 		if c.isOver(c.of.name.SegmentTopic(segment)) {
@@ -162,13 +159,11 @@ func (c *tally) uncounted() error {
 		}
 		backlog, err := c.of.at.admin.SegmentBacklog(c.ctx, c.of.name, segment.ID, counting)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if backlog > 0 {
-			return fmt.Errorf("segment %s has %d entries to count", segment.Descriptor(), backlog)
-		}
+		n += backlog
 	}
-	return c.wit.Sync(c.ctx)
+	return n, c.wit.Sync(c.ctx)
 }
 
 func (c *tally) isOver(topic string) bool {

@@ -57,9 +57,7 @@ func TestTrapTargetDeleted(t *testing.T) {
 			s.create(s.west, "orders", row.segments, 2)
 			reader := s.consume(s.west, n, 1)
 			s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 50, Count: 2_000, Rate: 2_000}, reader)
-			if err := reader.WaitAll(s.within(90*time.Second, "copying to the new topic")); err != nil {
-				s.Error(err)
-			}
+			s.allCome(reader, "copying to the new topic")
 			s.drained(end{s.east, n}, subscription("ghost", s.west))
 			report := reader.Report()
 			gone := old.missing(t, report.Foreign)
@@ -142,7 +140,7 @@ func TestTrapSourceDeleted(t *testing.T) {
 			reader := s.consume(s.west, n, 1)
 			d := s.run(s.mapping("orphan", s.east, s.west, "orders"))
 			s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "old", KeyPrefix: "old", Keys: 50, Count: 1_000, Rate: 2_000}, reader)
-			s.must(reader.WaitAll(s.within(time.Minute, "copying the old topic")))
+			s.allCome(reader, "copying the old topic")
 			s.remove(s.east, n, force)
 			_, err := d.WaitReason(s.within(time.Minute, "noticing the deletion"), func(text string) bool {
 				return strings.Contains(text, "source topic "+n.Topic()+" does not exist")
@@ -150,9 +148,7 @@ func TestTrapSourceDeleted(t *testing.T) {
 			s.must(err)
 			s.create(s.east, "orders", 1, 2)
 			s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "new", KeyPrefix: "new", Keys: 50, Count: 1_000, Rate: 2_000}, reader)
-			if err := reader.WaitAll(s.within(60*time.Second, "copying the new topic")); err != nil {
-				s.Error(err)
-			}
+			s.allCome(reader, "copying the new topic")
 			if s.suite.full {
 				s.recordedAgain(n, subscription("orphan", s.west))
 			}

@@ -37,7 +37,7 @@ func TestTrapGuardDeleted(t *testing.T) {
 	s.must(s.west.admin.Unload(s.ctx, s.namespace))
 	s.start(d)
 	g.copies(1_000, "after the crash")
-	g.exactly(load, 2*time.Minute)
+	g.exactly(load)
 	if n := s.metrics(d).Sum("evidence_lost_total"); n != 0 {
 		s.Errorf("evidence lost %v times", n)
 	}

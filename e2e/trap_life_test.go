@@ -58,8 +58,8 @@ func TestTrapUnloadInALoop(t *testing.T) {
 	})
 	g.pause(byMode(s, 10*time.Second, 2*time.Minute))
 	stop()
-	g.must(g.rouse(g.target, reopens)) // what any scenario may need: nothing of it is lost or doubled
-	g.exactly(load, 2*time.Minute)
+	g.rouse(g.target, reopen) // what any scenario may need: nothing of it is lost or doubled
+	g.exactly(load)
 	s.healthy(d)
 }
 
@@ -98,7 +98,7 @@ func TestTrapSubscriptionDeleted(t *testing.T) {
 			sub := subscription("deleted", s.west)
 			copies := func(prefix string) {
 				s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: prefix, KeyPrefix: prefix, Keys: 5, Count: 200, Rate: 1_000}, reader)
-				s.must(reader.WaitAll(s.within(time.Minute, "copying "+prefix)))
+				s.allCome(reader, "copying "+prefix)
 			}
 			remove := func() {
 				s.must(s.east.admin.Do(s.ctx, http.MethodDelete, "scalable/"+string(n)+"/subscriptions/"+sub, nil, nil))
@@ -145,6 +145,6 @@ func TestTrapDeadHosts(t *testing.T) {
 	d := s.instance("a", config)
 	s.start(d)
 	s.publish(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 5, Count: 500, Rate: 1_000}, reader)
-	s.verdict(reader, time.Minute, order.Once)
+	s.verdict(reader)
 	s.terminate(d)
 }

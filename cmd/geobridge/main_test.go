@@ -57,7 +57,7 @@ func freePort(ts *testscript.TestScript, _ bool, args []string) {
 func get(ts *testscript.TestScript, _ bool, args []string) {
 	pattern, err := regexp.Compile(args[2])
 	ts.Check(err)
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		got := fetch(args[0])
 		if strings.HasPrefix(got, args[1]+" ") && pattern.MatchString(got) {
@@ -97,7 +97,7 @@ func put(ts *testscript.TestScript, _ bool, args []string) {
 
 // equal COMMAND... repeats a comparison until there is something to compare, and wants 0.
 func equal(ts *testscript.TestScript, neg bool, args []string) {
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for ts.Exec(args[0], args[1:]...) != nil {
 		if !strings.Contains(ts.ReadFile("stdout"), "NOTHING COMPARED") || time.Now().After(deadline) {
 			code(ts, neg, append([]string{"0"}, args...))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -13,17 +14,22 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// FreePorts returns n loopback ports that were free a moment ago. They are
-// held open together while they are chosen, so they differ.
+// FreePorts returns n loopback ports that were free a moment ago. They are held open
+// together while they are chosen, so they differ; and they lie below those that systems
+// give to whoever asks for any: a cluster's are free for a while, when it is killed.
 func FreePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	var ports []int
+	for tries := 0; len(ports) < n; tries++ {
+		port := 20_000 + rand.IntN(12_000)
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil && tries < 100 {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		defer listener.Close()
-		ports[i] = listener.Addr().(*net.TCPAddr).Port
+		ports = append(ports, port)
 	}
 	return ports, nil
 }
@@ -58,7 +64,7 @@ func waitHealthy(ctx context.Context, p *Process, adminURL, token string) error 
 		case <-ctx.Done():
 		}
 	}()
-	client := &http.Client{Timeout: 5 * time.Second}
+	client := &http.Client{Timeout: 30 * time.Second}
 	err := Poll(ctx, 250*time.Millisecond, func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/admin/v2/brokers/health", nil)
 		if err != nil {

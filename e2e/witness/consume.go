@@ -35,7 +35,7 @@ func (w *Witness) Consume(ctx context.Context, spec Consume) (*Consumption, erro
 }
 
 func (c *Consumption) open(ctx context.Context) (err error) {
-	c.update(func() { c.ready = false })
+	c.update(func() { c.ready, c.err = false, nil })
 	if c.id, err = c.w.send("consume", c.spec, c.handle); err != nil {
 		return err
 	}

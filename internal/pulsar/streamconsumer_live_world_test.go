@@ -166,7 +166,7 @@ func (w *liveWorld) sharer(all ...*liveConsumer) *liveConsumer {
 	w.t.Helper()
 	shared := true
 	var found *liveConsumer
-	w.until("someone shares", 10*time.Second, func() bool {
+	w.until("someone shares", time.Minute, func() bool {
 		for _, c := range all {
 			if c.reads(&shared) > 0 {
 				found = c

@@ -47,22 +47,46 @@ final class Consuming implements AutoCloseable, Witness.Task {
     @Override
     public void run() throws Exception {
         List<StreamConsumer<byte[]>> consumers = new ArrayList<>();
-        for (int i = 0; i < spec.path("consumers").asInt(1); i++) {
-            consumers.add(subscribe("c" + i));
+        try {
+            for (int i = 0; i < spec.path("consumers").asInt(1); i++) {
+                consumers.add(subscribePatiently("c" + i));
+            }
+        } catch (Exception e) { // what is open and not read would keep its share from others
+            for (StreamConsumer<byte[]> consumer : consumers) {
+                consumer.close();
+            }
+            throw e;
+        }
+        synchronized (this) {
+            for (int i = 0; i < consumers.size(); i++) {
+                StreamConsumer<byte[]> consumer = consumers.get(i);
+                String name = "c" + i;
+                Thread thread = new Thread(() -> receive(name, consumer));
+                thread.setDaemon(true);
+                thread.start();
+                threads.add(thread);
+            }
         }
         out.event(id, "ready", Map.of());
-        for (int i = 0; i < consumers.size(); i++) {
-            StreamConsumer<byte[]> consumer = consumers.get(i);
-            String name = "c" + i;
-            Thread thread = new Thread(() -> receive(name, consumer));
-            thread.setDaemon(true);
-            thread.start();
-            threads.add(thread);
-        }
         for (Thread thread : threads) {
             thread.join();
         }
         out.event(id, "done", Map.of("mismatches", keyMismatches.get()));
+    }
+
+    /** Right after an unload a broker may refuse. */
+    private StreamConsumer<byte[]> subscribePatiently(String name) throws Exception {
+        for (int attempt = 1; ; attempt++) {
+            try {
+                return subscribe(name);
+            } catch (Exception e) {
+                if (stopping || attempt == 10) {
+                    throw e;
+                }
+                out.event(id, "trouble", Map.of("error", name + " subscribing: " + e));
+                Thread.sleep(1_000);
+            }
+        }
     }
 
     private StreamConsumer<byte[]> subscribe(String name) throws Exception {
@@ -123,7 +147,11 @@ final class Consuming implements AutoCloseable, Witness.Task {
     @Override
     public void close() throws InterruptedException {
         stopping = true;
-        for (Thread thread : threads) {
+        List<Thread> started;
+        synchronized (this) {
+            started = List.copyOf(threads);
+        }
+        for (Thread thread : started) {
             thread.join();
         }
     }
