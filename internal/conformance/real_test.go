@@ -126,7 +126,7 @@ func tokenSettings(secret []byte, admin string) []string {
 }
 
 func (w *realWorld) Cluster() string         { return w.name }
-func (w *realWorld) Patience() time.Duration { return 45 * time.Second }
+func (w *realWorld) Patience() time.Duration { return 3 * time.Minute }
 
 func (w *realWorld) KeepAlive() time.Duration { return 30 * time.Second }
 func (w *realWorld) Grace() time.Duration     { return time.Minute }
