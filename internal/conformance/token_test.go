@@ -13,9 +13,9 @@ import (
 // Token is a token of a role, as brokers of the Tokens kind take it; admin is a superuser.
 func (t *T) Token(role string) string { return signed(t.Secret, fmt.Sprintf(`{"sub":%q}`, role)) }
 
-// Short is a token of a role that ends in a moment.
+// Short is a token of a role that ends soon, and not before a loaded broker has looked at it.
 func (t *T) Short(role string) string {
-	return signed(t.Secret, fmt.Sprintf(`{"sub":%q,"exp":%d}`, role, time.Now().Add(3*time.Second).Unix()))
+	return signed(t.Secret, fmt.Sprintf(`{"sub":%q,"exp":%d}`, role, time.Now().Add(10*time.Second).Unix()))
 }
 
 // Expired is a token of a role that has ended.
