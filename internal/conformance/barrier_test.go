@@ -100,9 +100,11 @@ func barrierAfterCrash(t *T) {
 	segment := t.Segment(topic, 0)
 	w := t.At(segment)
 	w.Produce(segment, 1, "old")
+	t.Hold() // later, nothing would be in flight
 	w.flood(2000)
 	w.Receipt(1, 100)
 	t.Kill(t, w.Broker)
+	t.Release()
 	w.Ended()
 	t.Expire(t, w.Broker, segment)
 	receipted := append(w.receipts(), 100)
@@ -121,6 +123,7 @@ func barrierAfterPause(t *T) {
 	w := t.At(segment)
 	w.Produce(segment, 1, "old")
 	w.Subscribe(segment, 2, "s", failover)
+	t.Hold() // as above; and a broker that was stopped for too long begins with ending connections
 	w.flood(2000)
 	w.Receipt(1, 100)
 	t.Pause(t, w.Broker)
@@ -131,6 +134,7 @@ func barrierAfterPause(t *T) {
 	next.Subscribe(segment, 2, "s", failover)
 	next.Active(2, true) // the stopped one has no say
 	t.Resume(t, w.Broker)
+	t.Release()
 	w.take(func(g Got) bool { return g.Type == pulsarpb.BaseCommand_CLOSE_PRODUCER }, t.Patience())
 	receipted := append(w.receipts(), 100)
 	silently := t.checkBarrier(1-w.Broker, segment, 2000, receipted)

@@ -24,6 +24,7 @@ func splitMergeRebucket(t *T) {
 	w := t.Connect(0)
 	w.Watch(topic.Topic(), 1)
 	w.Update(1)
+	t.Hold() // what is sealed goes within 60 s, which is an epoch, too
 	for epoch, step := range []struct {
 		change   func() error
 		parents  []uint64

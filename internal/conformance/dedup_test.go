@@ -123,6 +123,7 @@ func deduplicationAfterCrash(t *T) {
 	first := w.Message(3).Text()
 	t.Kill(t, w.Broker)
 	w.Ended()
+	t.Hold() // the grace of a and b begins with the broker
 	t.Restart(t, w.Broker)
 	w = t.At(segment)
 	for i, want := range []int64{-1, 500, 8} {

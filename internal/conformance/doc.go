@@ -23,8 +23,10 @@
 //
 // It must not ask which world it is in. It waits for what must happen (Expect fails when
 // patience ends), looks that something does not happen with None, and lets time pass only
-// through World. It expects what the real broker does, exactly as far as geobridge could
-// depend on it, and no further: no wording of messages that nobody reads.
+// through World. Few scenarios work on real brokers at a time, and while one waits, others
+// may come first: where a broker gives only so much time to the next step, it has to Hold.
+// It expects what the real broker does, exactly as far as geobridge could depend on it, and
+// no further: no wording of messages that nobody reads.
 //
 // After a change of the tables, UPDATE_README=1 go test ./internal/conformance writes the
 // list in the README of internal/pulsartest again.

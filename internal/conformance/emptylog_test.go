@@ -27,6 +27,7 @@ func emptyLog(t *T) {
 	trim(t, segment, at)
 	t.record(string(full), "record")
 	t.record(string(never), "early")
+	t.Hold() // what is sealed and drained goes within 60 s
 	for _, topic := range []string{"never", "trimmed", "full"} {
 		t.Must(t.Rig.Split(t.Context(), t.Name(topic), 0))
 	}
@@ -36,6 +37,7 @@ func emptyLog(t *T) {
 	t.Unload()
 	t.record(string(trimmed), "record") // from now on they stay in the layout: nobody drains them
 	t.record(string(never), "record")
+	t.Release()
 	const refused = "refused"
 	for i, row := range []struct {
 		what   string

@@ -208,9 +208,11 @@ func backlogQuota(t *T) {
 		segment := t.Segment(l.topic, 0)
 		l.w = t.At(segment)
 		l.w.Produce(segment, 1, "")
+		t.Hold() // the broker may look any minute
 		for n := range 10 {
 			l.w.Store(1, uint64(n), metadata("k"), strings.Repeat("x", 10_000))
 		}
+		t.Release()
 	}
 	t.CheckQuotas(t)
 	for _, l := range all {

@@ -164,6 +164,7 @@ func markers(t *T) {
 	if n := w.Backlog(2); n != uint64(len(kinds))+1 {
 		t.Errorf("backlog %d with no permits, at the end", n)
 	}
+	t.Hold() // as in load
 	t.Must(t.Rig.Split(t.Context(), topic, 0))
 	if c := w.Expect(pulsarpb.BaseCommand_CLOSE_PRODUCER).Command.GetCloseProducer(); c.GetProducerId() != 1 || c.GetRequestId() != unasked {
 		t.Errorf("closed: %v", c)

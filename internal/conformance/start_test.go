@@ -101,6 +101,7 @@ func recordOnSealed(t *T) {
 	topic := t.Scalable("t", 1)
 	segment := t.Segment(topic, 0)
 	t.StoreAll(segment, 3)
+	t.Hold() // the segment goes within 60 s
 	t.Must(t.Rig.Split(t.Context(), topic, 0))
 	t.record(string(topic), "latest")
 	t.record(string(topic), "earliest")

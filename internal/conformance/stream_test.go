@@ -66,6 +66,7 @@ func streamAfterSplit(t *T) {
 	c.Subscribe(parent, 2, "s", exclusive)
 	c.Flow(2, 10)
 	c.Texts(2, 3)
+	t.Hold() // the later a parent is drained, the longer nobody looks
 	t.Must(t.Rig.Split(t.Context(), topic, 0))
 	u := w.ExpectThat("the parent in the new epoch", assigned(1, func(a *pulsarpb.ScalableConsumerAssignment) bool { return a.GetLayoutEpoch() == 1 }))
 	if a := u.Command.GetScalableTopicAssignmentUpdate().GetAssignment(); share(a) != "0" {
@@ -106,6 +107,7 @@ func streamAfterMerge(t *T) {
 		r.Texts(2, 1)
 		readers = append(readers, r)
 	}
+	t.Hold() // as after a split
 	t.Must(t.Rig.Merge(t.Context(), topic, 0, 1))
 	t.Must(t.Rig.Split(t.Context(), topic, 2)) // which nobody wrote to
 	readers[0].Ack(2, last[0])
@@ -138,6 +140,8 @@ func drained(t *T, w *Wire, try uint64) (slow, quick time.Time, told bool) {
 		reader *Wire
 		last   *pulsarpb.MessageIdData
 	}
+	t.Hold() // the next poll must not come first
+	defer t.Release()
 	var groups []group
 	began := time.Time{}
 	for i, name := range []string{"slow", "quick"} {
@@ -263,6 +267,7 @@ func streamGrace(t *T) {
 func takeOverBug(t *T) {
 	peer := t.Connect(0)
 	var seconds []*Wire
+	t.Hold() // the grace runs
 	for i, name := range []string{"evicted", "kept"} {
 		topic := t.Scalable(name, 2).Topic()
 		first, second := t.Connect(0), t.Connect(0)
@@ -287,6 +292,7 @@ func takeOverBug(t *T) {
 	}
 	seconds[1].Assigned(1, "0/2")
 	seconds[0].NoneThat("an assignment with a third consumer", assigned(1, func(a *pulsarpb.ScalableConsumerAssignment) bool { return share(a) == "0/2" }))
+	t.Release()
 	t.Pass(t.Grace())
 	peer.Assigned(0, "0")
 	peer.NoneThat("the eviction of the one that registered again", assigned(1, func(a *pulsarpb.ScalableConsumerAssignment) bool { return share(a) == "0" }))

@@ -228,6 +228,9 @@ func (w *Wire) take(match func(Got) bool, patience time.Duration) (Got, bool) {
 	timer, long := time.NewTimer(patience), time.NewTimer(time.Second)
 	defer timer.Stop()
 	defer long.Stop()
+	if w.t.held > 0 {
+		long.Stop()
+	}
 	for {
 		select {
 		case <-long.C: // others may work meanwhile

@@ -77,13 +77,17 @@ type T struct {
 	Rig       *restadmin.Client // for setting up; T.REST is for looking at answers
 	Secret    []byte            // of Tokens
 	turns     chan struct{}     // nil: any number of scenarios works at a time
+	held      int               // Holds without a Release
+	queued    time.Duration     // spent in begin
 }
 
 // begin waits for the scenario's turn, and end gives it up, for good or while it waits. A
 // real broker calls itself over REST, and too many calls at a time keep it from answering.
 func (t *T) begin() {
 	if t.turns != nil {
+		since := time.Now()
 		t.turns <- struct{}{}
+		t.queued += time.Since(since)
 	}
 }
 
@@ -93,10 +97,19 @@ func (t *T) end() {
 	}
 }
 
+// Hold keeps the scenario's turn until Release, or the end, whatever it waits for: between steps that a
+// broker gives only so much time to, others must not come first, who may take more than a minute.
+func (t *T) Hold() { t.held++ }
+
+// Release ends a Hold.
+func (t *T) Release() { t.held-- }
+
 // Waiting lets other scenarios work while f waits.
 func (t *T) Waiting(f func()) {
-	t.end()
-	defer t.begin()
+	if t.held == 0 {
+		t.end()
+		defer t.begin()
+	}
 	f()
 }
 
@@ -163,16 +176,17 @@ func (t *T) Segment(n restadmin.Name, id int64) string {
 	return n.SegmentTopic(s)
 }
 
-// Eventually polls until check is content, for what no event announces.
+// Eventually polls until check is content, for what no event announces. That check had to
+// wait for the scenario's turn is no reason to give up.
 func (t *T) Eventually(what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(t.Patience())
+	since, queued := time.Now(), t.queued
 	for {
 		err := check()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		if time.Since(since)-(t.queued-queued) > t.Patience() {
 			t.Fatalf("%s: %v", what, err)
 		}
 		<-time.After(20 * time.Millisecond)
