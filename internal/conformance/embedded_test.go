@@ -93,3 +93,9 @@ func (e *embedded) Quiet(w *Wire) {
 	w.Send(&pulsarpb.BaseCommand{Type: pulsarpb.BaseCommand_PING.Enum(), Ping: &pulsarpb.CommandPing{}})
 	w.take(func(g Got) bool { return g.Type == pulsarpb.BaseCommand_PONG }, e.Patience())
 }
+
+// ReadOn implements World: the embedded cluster reads on before it answers.
+func (e *embedded) ReadOn(w *Wire) {
+	w.t.Helper()
+	e.Quiet(w)
+}

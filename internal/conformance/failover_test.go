@@ -108,7 +108,7 @@ func handOver(t *T) {
 	owner.Flow(1, 100)
 	owner.Texts(1, 8)
 	owner.Ack(1, at[1])
-	t.Quiet(owner) // as in sameName
+	t.ReadOn(owner)
 	taker := other.whoTakes(segment, owner, 1)
 	for i := 2; i < 8; i++ {
 		if g := other.Message(taker); g.Text() != fmt.Sprint(i) || g.Message.RedeliveryCount != 0 {
@@ -119,7 +119,7 @@ func handOver(t *T) {
 		t.Errorf("an acknowledgement by the displaced one: %v", r)
 	}
 	owner.Flow(1, 100)
-	t.Quiet(other)
+	t.ReadOn(other)
 	for id := uint64(100); id <= taker; id++ {
 		other.CloseConsumer(id)
 	}
@@ -129,7 +129,7 @@ func handOver(t *T) {
 	}
 	other.Subscribe(segment, 200, "s", failover, named("last"))
 	other.Flow(200, 100)
-	t.Quiet(owner)
+	t.ReadOn(owner)
 	owner.Close()
 	other.Active(200, true)
 	if got := other.Texts(200, 4); !slices.Equal(got, []string{"4", "5", "6", "7"}) {
@@ -146,7 +146,7 @@ func sameName(t *T) {
 	first.Flow(1, 100)
 	first.Active(1, true)
 	first.Texts(1, 3)
-	t.Quiet(first) // a broker that is about to read on for the first one starves the second
+	t.ReadOn(first)
 	second.Subscribe(segment, 1, "s", failover, named("x"))
 	second.Flow(1, 100)
 	second.Active(1, true)

@@ -223,3 +223,6 @@ func (w *realWorld) DeleteIdle(t *T) { t.Pass(130 * time.Second) }
 
 // Quiet implements World.
 func (w *realWorld) Quiet(*Wire) { <-time.After(time.Second) }
+
+// ReadOn implements World: nothing tells, so that a loaded broker has three times as long.
+func (w *realWorld) ReadOn(*Wire) { <-time.After(3 * time.Second) }

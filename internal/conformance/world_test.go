@@ -26,6 +26,9 @@ type World interface {
 	Grace() time.Duration
 	// Quiet returns when what a broker had to send to w by now should have arrived.
 	Quiet(w *Wire)
+	// ReadOn returns when a broker should have read on for the consumers of w, to the end: who
+	// takes over from one before that starves.
+	ReadOn(w *Wire)
 
 	// Kill is kill -9; Restart waits until the broker is healthy again.
 	Kill(t *T, broker int)
