@@ -174,12 +174,21 @@ func guardKeepsSealed(t *T) {
 		t.Must(t.Rig.Split(t.Context(), topic, 0))
 	}
 	t.Prune(t, topics...)
+	t.Pruned(t.Name("drained"))
 	if _, there := t.Layout(t.Name("marker")).Segments["0"]; !there {
 		t.Error("pruned though the guard lags behind a marker")
 	}
-	if _, there := t.Layout(t.Name("drained")).Segments["0"]; there {
-		t.Error("not pruned though drained")
-	}
+}
+
+// Pruned awaits that segment 0 is gone.
+func (t *T) Pruned(topic restadmin.Name) {
+	t.Helper()
+	t.Eventually("pruning of "+string(topic), func() error {
+		if s, there := t.Layout(topic).Segments["0"]; there {
+			return fmt.Errorf("still there: %+v", s)
+		}
+		return nil
+	})
 }
 
 // What a guard lags counts against the backlog quota of its namespace. As that says, all

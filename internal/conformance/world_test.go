@@ -41,15 +41,15 @@ type World interface {
 	// Move gives the bundle of a topic to a broker. Its namespace must have one bundle.
 	Move(t *T, topic string, to int)
 
-	// Prune returns when the broker's timer, of 60 s, has gone round: all sealed segments of
-	// the topics are gone that had to go.
+	// Prune returns when the broker's timer, of 60 s, should have gone round: all sealed segments
+	// of the topics go that have to go. The broker may be late.
 	Prune(t *T, topics ...string)
 	// CheckQuotas returns when the broker's timer, of 60 s, has gone round that looks at quotas.
 	CheckQuotas(t *T)
 	// CheckCredentials has the broker look now for credentials that have expired, where it
 	// does not by itself, soon after.
 	CheckCredentials()
-	// DeleteIdle returns when idle regular topics are gone.
+	// DeleteIdle returns when idle regular topics should go. The broker may be late.
 	DeleteIdle(t *T)
 }
 
