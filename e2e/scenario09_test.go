@@ -42,8 +42,10 @@ func TestScenario09TwoBrokers(t *testing.T) {
 	s := newSceneAt(t, ctx, standaloneSite(east), target)
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 4, 4)
-	s.bothOwn(n)
+	// Before the unloads: where a sealed segment without an entry was loaded anew, a broker
+	// refuses the client's subscription, and never answers the next one (observed, 5.0.1).
 	reader := s.consume(s.west, n, 3)
+	s.bothOwn(n)
 	d := s.run(s.mapping("spread", s.east, s.west, "orders"))
 	const rate = 2_000
 	load := s.produce(s.east, witness.Produce{Topic: n.Topic(), IDPrefix: "m", Keys: 200, Rate: rate, Compression: "LZ4"}, reader)
