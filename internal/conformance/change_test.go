@@ -139,6 +139,9 @@ func trimmedAtUnload(t *T) {
 		w = t.At(segment)
 		w.Produce(segment, 1, "")
 		w.Store(1, 0, metadata("k"), "new")
+		if name == "lost" {
+			w.Trimmed(segment, at[0])
+		}
 		for id, start := range []*pulsarpb.MessageIdData{earliest(), at[0]} {
 			reader := uint64(10 + id)
 			w.Subscribe(segment, reader, fmt.Sprint("reader-", reader), exclusive, fromPosition(start))

@@ -101,12 +101,19 @@ func trim(t *T, segment string, at []*pulsarpb.MessageIdData) {
 		w.Subscribe(segment, 1, "old", failover)
 		w.Ack(1, at[len(at)-1]) // refused, the second time
 	}
-	id := uint64(1)
-	t.Eventually("the trimming", func() error {
+	w.Trimmed(segment, at[0])
+}
+
+// Trimmed awaits that the ledger of a position is gone, which a broker sees to in the
+// background: a reader from the earliest does not stand in it any more.
+func (w *Wire) Trimmed(topic string, at *pulsarpb.MessageIdData) {
+	w.t.Helper()
+	id := uint64(1000)
+	w.t.Eventually("the trimming of "+topic, func() error {
 		id++
-		w.Subscribe(segment, id, fmt.Sprint("reader-", id), exclusive, fromPosition(earliest()))
+		w.Subscribe(topic, id, fmt.Sprint("reader-", id), exclusive, fromPosition(earliest()))
 		defer w.CloseConsumer(id)
-		if r := w.Ack(id, earliest()); standsIn(r, at[0]) {
+		if r := w.Ack(id, earliest()); standsIn(r, at) {
 			return fmt.Errorf("%v", r)
 		}
 		return nil

@@ -109,6 +109,7 @@ func markIsTold(t *T) {
 	t.StoreAll(segment, 1)
 	w = t.At(segment)
 	w.Subscribe(segment, 1, "guard", failover)
+	w.Trimmed(segment, first[0])
 	w.Subscribe(segment, 2, "reader", exclusive, fromPosition(position(unasked, unasked)))
 	ledger := int64(next[0].GetLedgerId())
 	want(w, 1, ledger, -1)

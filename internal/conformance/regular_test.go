@@ -134,24 +134,27 @@ func nudge(t *T) {
 // before, they do not.
 func holdingSubscription(t *T) {
 	lost, kept := t.regular("lost"), t.regular("kept")
+	end := map[string]*pulsarpb.MessageIdData{}
 	for _, topic := range []string{lost, kept} {
 		w := t.At(topic)
 		w.Produce(topic, 1, "n")
 		t.hold(topic, "holding")
-		var last *pulsarpb.MessageIdData
 		for i := range 5 {
-			last = w.Store(1, uint64(i), metadata(fmt.Sprint("k", i)), fmt.Sprint(i))
+			end[topic] = w.Store(1, uint64(i), metadata(fmt.Sprint("k", i)), fmt.Sprint(i))
 		}
 		if topic == kept {
 			t.compact(topic)
 		}
 		w.Subscribe(topic, 1, "holding", exclusive)
-		if r := w.Ack(1, last); r.Error != nil {
+		if r := w.Ack(1, end[topic]); r.Error != nil {
 			t.Errorf("ack: %v", r)
 		}
 		w.Close()
 	}
 	t.Unload()
+	for topic, at := range end {
+		t.At(topic).Trimmed(topic, at)
+	}
 	if got := t.read(kept, "r", 5, readCompacted); !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
 		t.Errorf("kept: %q", got)
 	}
