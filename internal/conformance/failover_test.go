@@ -71,6 +71,7 @@ func election(t *T) {
 		if got := told(step.moves); got != step.want {
 			t.Errorf("with %d consumers: %s, want %s", n+1, got, step.want)
 		}
+		t.ReadOn(w)
 	}
 	for i := range segments {
 		w.CloseConsumer(uint64(10 * i))

@@ -83,6 +83,7 @@ func startLatest(t *T) {
 		row.steps(string(topic), segment, w)
 		w.Produce(segment, 1, "")
 		w.Store(1, 0, metadata("k"), "new")
+		t.ReadOn(w) // also of one that has closed: a broker reads on a second after it came
 		w.Subscribe(segment, 2, "s", failover, fromLatest)
 		w.Flow(2, 100)
 		want := "new"
