@@ -4,9 +4,11 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/geobridge/geobridge/e2e/restadmin"
 	"github.com/geobridge/geobridge/e2e/rig"
 	"github.com/geobridge/geobridge/e2e/witness"
 )
@@ -28,6 +30,12 @@ const (
 	nothing
 )
 
+// remedies are tried in this order. The unload comes after what concerns the reader alone:
+// it has geobridge, too, open its producers anew.
+var remedies = [...]remedy{nothing, reopen, unload, reopen, relayout}
+
+func (r remedy) String() string { return [...]string{"unload", "reopen", "relayout", "nothing"}[r] }
+
 // rouse applies one remedy to a reader. What fails is tried again by the next one.
 func (s *scene) rouse(c *witness.Consumption, with remedy) {
 	s.Helper()
@@ -43,9 +51,7 @@ func (s *scene) rouse(c *witness.Consumption, with remedy) {
 		err = s.rebucketFirst(e)
 	case nothing:
 	}
-	if err != nil {
-		s.Logf("rousing a reader: %v", err)
-	}
+	s.Logf("%s got nothing for a while, remedy: %v (%v)", c.Name(), with, err)
 }
 
 func (s *scene) rebucketFirst(e end) error {
@@ -59,7 +65,7 @@ func (s *scene) rebucketFirst(e end) error {
 
 // follow waits for a reader for as long as something comes to it: behind hundreds of layout
 // changes it takes its time. It rouses it by each of the remedies in turn when nothing does.
-func (s *scene) follow(c *witness.Consumption, what string, wait func(context.Context) error, remedies ...remedy) error {
+func (s *scene) follow(c *witness.Consumption, what string, wait func(context.Context) error, with ...remedy) error {
 	s.Helper()
 	for seen, idle := c.Distinct(), 0; ; {
 		ctx, cancel := context.WithTimeoutCause(s.ctx, 15*time.Second, fmt.Errorf("%s: nothing comes any more", what))
@@ -71,17 +77,17 @@ func (s *scene) follow(c *witness.Consumption, what string, wait func(context.Co
 		switch n := c.Distinct(); {
 		case n > seen:
 			seen, idle = n, 0
-		case idle == 8 || s.ctx.Err() != nil:
+		case idle == 2*len(remedies) || s.ctx.Err() != nil:
 			return err
 		default:
-			s.rouse(c, remedies[idle%len(remedies)])
+			s.rouse(c, with[idle%len(with)])
 			idle++
 		}
 	}
 }
 
 // comes waits until a reader has got n different messages. Nothing is roused but the reader
-// itself: geobridge must go on alone.
+// itself: geobridge must go on alone. How long that takes is not judged.
 func (s *scene) comes(c *witness.Consumption, n int, what string) {
 	s.Helper()
 	s.must(s.follow(c, what, func(ctx context.Context) error { return c.WaitDistinct(ctx, n) }, nothing, reopen))
@@ -98,7 +104,7 @@ func (s *scene) allCome(c *witness.Consumption, what string) {
 // arrive waits until a reader has got all, when nothing of geobridge's hangs on it any more.
 func (s *scene) arrive(c *witness.Consumption) {
 	s.Helper()
-	if err := s.follow(c, "the rest at "+s.readers[c].at.name, c.WaitAll, unload, reopen, relayout); err != nil {
+	if err := s.follow(c, "the rest at "+s.readers[c].at.name, c.WaitAll, remedies[:]...); err != nil {
 		s.Error(err)
 	}
 }
@@ -108,7 +114,7 @@ func (s *scene) readOut(c *witness.Consumption) {
 	s.Helper()
 	turn := 0
 	s.backlog(s.readers[c], application, 0, func() {
-		s.rouse(c, []remedy{unload, reopen, relayout}[turn%3])
+		s.rouse(c, remedies[turn%len(remedies)])
 		turn++
 	})
 }
@@ -123,9 +129,28 @@ func (s *scene) drained(e end, sub string) {
 func (s *scene) backlog(e end, sub string, most int64, rouse func()) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("emptying the backlog of %s on %s at %s", sub, e.name, e.at.name), func() (int64, error) {
-		backlog, err := e.at.admin.Backlog(s.ctx, e.name, sub)
-		return backlog - most, err
+		n, err := e.at.admin.Backlog(s.ctx, e.name, sub)
+		if err == nil && n <= most { // the topic's own sum may lack a segment that is being loaded
+			n, err = s.bySegment(e, sub)
+		}
+		return n - most, err
 	}, rouse)
+}
+
+// bySegment sums the backlogs of the segments that have a cursor of the subscription.
+func (s *scene) bySegment(e end, sub string) (sum int64, err error) {
+	layout, err := e.at.admin.Layout(s.ctx, e.name)
+	if err != nil {
+		return 0, err
+	}
+	for _, segment := range layout.Segments {
+		n, err := e.at.admin.SegmentBacklog(s.ctx, e.name, segment.ID, sub)
+		if err != nil && !errors.Is(err, restadmin.ErrNoSubscription) {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }
 
 // standstill is how long there may be no progress. Hundreds of generations of source
@@ -150,12 +175,14 @@ func (s *scene) eventually(what string, left func() (int64, error), rouse func()
 				least, since = n, time.Now()
 			}
 		}
-		if time.Since(since) > standstill {
+		switch {
+		case time.Since(since) > standstill:
 			cancel(fmt.Errorf("%s: no progress for %v", what, standstill))
-		}
-		if rouse != nil && time.Since(roused) > 15*time.Second {
+		case rouse != nil && time.Since(roused) > 15*time.Second:
+			before := time.Now()
 			rouse()
 			roused = time.Now()
+			since = since.Add(roused.Sub(before))
 		}
 		return err
 	})

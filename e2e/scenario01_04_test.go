@@ -18,7 +18,7 @@ import (
 
 // Aligned layouts: every entry is forwarded whole and unopened.
 func TestScenario01AlignedWhole(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	for _, at := range []site{s.east, s.west} {
 		s.must(at.admin.KeepAll(s.ctx, s.namespace))
 		s.create(at, "orders", 2, 2)
@@ -55,7 +55,7 @@ func TestScenario01AlignedWhole(t *testing.T) {
 // Layouts that share no boundary, every codec: entries are split and stay in
 // order.
 func TestScenario02CrossLayouts(t *testing.T) {
-	s := newScene(t, 5*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	s.must(s.west.admin.KeepAll(s.ctx, s.namespace))
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 3, 4)
@@ -114,7 +114,7 @@ func (s *scene) checkStoredOnce(entries []witness.Entry, n int) {
 
 // Encrypted messages pass a bridge that has no keys, and open at the target.
 func TestScenario04Encrypted(t *testing.T) {
-	s := newScene(t, 3*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	for _, at := range []site{s.east, s.west} {
 		s.must(at.admin.KeepAll(s.ctx, s.namespace))
 	}

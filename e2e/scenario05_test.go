@@ -51,6 +51,7 @@ func (s *scene) restarts(end func(*daemon.Daemon)) {
 				busy++
 				break
 			}
+			s.pause(10 * time.Millisecond)
 		}
 		end(d)
 	}

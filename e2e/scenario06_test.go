@@ -11,7 +11,7 @@ import (
 
 // Both ways: each message arrives once on the other side and never comes back.
 func TestScenario06TwoWay(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 3, 4)
 	atEast, atWest := s.consume(s.east, n, 2), s.consume(s.west, n, 2)

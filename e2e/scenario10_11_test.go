@@ -18,7 +18,7 @@ import (
 
 // start: latest copies nothing older than its start and misses nothing newer.
 func TestScenario10StartLatest(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 3, 4)
 	reader := s.consume(s.west, n, 2)
@@ -168,19 +168,20 @@ func (s *scene) bothLead(a, b *daemon.Daemon) bool {
 			return err
 		}
 		two, err := s.leads(ctx, b)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case one+two != 4 || one != had:
-			had, since = one, time.Now()
-			return errIdle
-		case one == 4 && time.Since(since) > 6*time.Second || one == 0 && time.Since(since) > 2*time.Second:
-			cancel() // as it will stay
-			return errIdle
-		case one == 4 || one == 0 || time.Since(since) < 2*time.Second:
-			return errIdle
 		}
-		return nil
+		if one+two != 4 || one != had {
+			had, since = one, time.Now()
+		}
+		settled := time.Since(since) > 2*time.Second
+		switch {
+		case settled && one > 0 && two > 0 && one+two == 4:
+			return nil
+		case settled && one == 0, two == 0 && time.Since(since) > 6*time.Second:
+			cancel() // it will stay so
+		}
+		return fmt.Errorf("%d and %d lanes run", one, two)
 	}) == nil
 }
 

@@ -88,7 +88,7 @@ func TestScenario12WrongConfiguration(t *testing.T) {
 
 // A topic that is not there stops its own mapping, visibly, until it is there.
 func TestScenario12MissingTopic(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	s.create(s.east, "fine", 1, 1)
 	s.create(s.west, "fine", 1, 1)
 	d := s.run(s.mapping("fine", s.east, s.west, "fine"), s.mapping("absent", s.east, s.west, "later"))
@@ -111,7 +111,7 @@ func TestScenario12MissingTopic(t *testing.T) {
 
 // A port where nothing listens is a state with a reason, retried.
 func TestScenario12WrongPort(t *testing.T) {
-	s := newScene(t, 3*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	ports, err := rig.FreePorts(1)
 	s.must(err)
 	s.create(s.east, "orders", 1, 1)

@@ -27,7 +27,8 @@ func TestScenario15InstancesComeAndGo(t *testing.T) {
 	stop := g.changing(2600*time.Millisecond, false)
 	done := map[string]int{}
 	all := []string{"added", "removed", "killed", "killed in doubt"}
-	for until := time.Now().Add(byMode(s, 45*time.Second, 3*time.Minute)); time.Now().Before(until) || !hasAll(done, all); {
+	until := time.Now().Add(byMode(s, 45*time.Second, 3*time.Minute))
+	for time.Now().Before(until) || !hasAll(done, all) && time.Now().Before(until.Add(3*time.Minute)) {
 		g.pause(time.Second + below(random, 2*time.Second))
 		d, up := team[random.IntN(3)], 0
 		for _, other := range team {
@@ -80,6 +81,9 @@ func TestScenario15InstancesComeAndGo(t *testing.T) {
 		found += g.look(d).avoided
 	}
 	g.Logf("%v, then a rolling restart; the last runs found %v messages stored", done, found)
+	if !hasAll(done, all) {
+		g.Errorf("%v, want each of %v: this run proves less than it should", done, all)
+	}
 }
 
 // hasAll reports whether each of these has been counted.

@@ -15,7 +15,7 @@ import (
 // Two deployments of one group and one mapping name whose targets are different
 // topics: the second is refused, and both are named.
 func TestScenario17OtherTopic(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	n := s.create(s.east, "orders", 1, 1)
 	s.create(s.west, "orders", 1, 1)
 	other := s.create(s.west, "elsewhere", 1, 1)

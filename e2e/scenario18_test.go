@@ -51,7 +51,7 @@ func (s *scene) doubles(reader *witness.Consumption, prefix string, n int) {
 
 // After forget a mapping begins anew. It is refused while an instance serves it.
 func TestScenario18Forget(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	s.must(s.east.admin.KeepAll(s.ctx, s.namespace))
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 3, 2)
@@ -86,7 +86,7 @@ func TestScenario18Forget(t *testing.T) {
 // What was published after a time is copied once more, across a split; all else is
 // not.
 func TestScenario18Rewind(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	s.must(s.east.admin.KeepAll(s.ctx, s.namespace))
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 3, 2)

@@ -14,7 +14,7 @@ import (
 // verify proves both sides equal after every kind of layout change on both, beside
 // messages of others at the target. What a rewind has copied a second time it names.
 func TestScenario19Verify(t *testing.T) {
-	s := newScene(t, 5*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	for _, at := range []site{s.east, s.west} {
 		s.must(at.admin.KeepAll(s.ctx, s.namespace))
 	}

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -207,7 +208,7 @@ func (g *stage) allKinds() {
 		for _, kind := range []string{"split", "merge", "rebucket"} {
 			g.must(rig.Poll(g.within(2*time.Minute, "a "+kind+" at "+at.name), 100*time.Millisecond, func() error {
 				if g.changesOf(at, kind) == 0 {
-					return errIdle
+					return errors.New("there has been none")
 				}
 				return nil
 			}))

@@ -22,7 +22,7 @@ type tally struct {
 	*scene
 	of    end
 	tails map[string]*witness.Tail // by segment topic; follow's alone, as
-	quiet map[string]quiet         // the sealed ones that have a backlog
+	quiet map[string]quiet         // those that have a backlog
 
 	mu     sync.Mutex
 	copies map[string]int             // of each message

@@ -121,7 +121,7 @@ func (s *scene) steady(d *daemon.Daemon, before daemon.Metrics) {
 // A target that is connected and mute: SIGTERM still ends the daemon soon after
 // shutdown_timeout, with the code that says what it is.
 func TestTrapStopWhileTargetIsMute(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	n := s.create(s.east, "orders", 2, 2)
 	s.create(s.west, "orders", 2, 2)
 	reader := s.consume(s.west, n, 1)

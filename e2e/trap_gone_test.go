@@ -33,7 +33,7 @@ func TestTrapTargetDeleted(t *testing.T) {
 		segments int // of the new topic
 	}{{false, 3}, {true, 3}, {false, 2}} {
 		t.Run(fmt.Sprintf("force=%v,segments=%d", row.force, row.segments), func(t *testing.T) {
-			s := newScene(t, 4*time.Minute)
+			s := newScene(t, 10*time.Minute)
 			n := s.create(s.east, "orders", 2, 2)
 			s.create(s.west, "orders", 2, 2)
 			d := s.run(s.mapping("ghost", s.east, s.west, "orders"))
@@ -60,7 +60,7 @@ func TestTrapTargetDeleted(t *testing.T) {
 			s.allCome(reader, "copying to the new topic")
 			s.drained(end{s.east, n}, subscription("ghost", s.west))
 			report := reader.Report()
-			gone := old.missing(t, report.Foreign)
+			gone := old.missing(s, report.Foreign)
 			t.Logf("the old topic gave receipts for %d messages, and for %d more since it was last seen; %d of %d went with it", seen, ghost, gone, len(old.all))
 			if gone > seen {
 				s.Errorf("%d messages are missing, the old topic was seen to have %d", gone, seen)
@@ -106,8 +106,8 @@ func (l *ledger) add(m order.Message, receipted bool) {
 
 // missing counts what did not arrive. It is the beginning of each key, or something is
 // lost in between.
-func (l *ledger) missing(t *testing.T, arrived []string) (n int) {
-	t.Helper()
+func (l *ledger) missing(s *scene, arrived []string) (n int) {
+	s.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := map[string]int64{}
@@ -123,7 +123,7 @@ func (l *ledger) missing(t *testing.T, arrived []string) (n int) {
 			continue
 		}
 		if n++; first[m.Key] != 0 && m.Seq > first[m.Key] {
-			t.Errorf("%s (%s=%d) is lost: %d of that key has arrived", id, m.Key, m.Seq, first[m.Key])
+			s.Errorf("%s (%s=%d) is lost: %d of that key has arrived", id, m.Key, m.Seq, first[m.Key])
 		}
 	}
 	return n
@@ -134,7 +134,7 @@ func (l *ledger) missing(t *testing.T, arrived []string) (n int) {
 func TestTrapSourceDeleted(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
-			s := newScene(t, 4*time.Minute)
+			s := newScene(t, 10*time.Minute)
 			n := s.create(s.east, "orders", 2, 2)
 			s.create(s.west, "orders", 2, 4)
 			reader := s.consume(s.west, n, 1)

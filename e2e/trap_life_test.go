@@ -48,7 +48,7 @@ func (s *scene) every(pause time.Duration, do func(ctx context.Context) error) (
 
 // Both namespaces are unloaded again and again under load.
 func TestTrapUnloadInALoop(t *testing.T) {
-	s := newScene(t, 6*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	g := s.newStage(2, 3)
 	d := s.run(s.mapping("moving", s.east, s.west, "orders"))
 	load := g.flow(1_500)
@@ -58,7 +58,8 @@ func TestTrapUnloadInALoop(t *testing.T) {
 	})
 	g.pause(byMode(s, 10*time.Second, 2*time.Minute))
 	stop()
-	g.rouse(g.target, reopen) // what any scenario may need: nothing of it is lost or doubled
+	// What any scenario may need: by it nothing is lost or doubled.
+	g.must(g.target.Reopen(g.within(2*time.Minute, "opening the reader anew")))
 	g.exactly(load)
 	s.healthy(d)
 }
@@ -66,7 +67,7 @@ func TestTrapUnloadInALoop(t *testing.T) {
 // A backlog quota of the target is reached: a state with the reason, until it
 // is lifted.
 func TestTrapBacklogQuota(t *testing.T) {
-	s := newScene(t, 5*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	n := s.create(s.east, "orders", 1, 1)
 	s.create(s.west, "orders", 1, 1)
 	s.must(s.west.admin.Subscribe(s.ctx, n, "asleep")) // nobody reads it
@@ -90,7 +91,7 @@ func TestTrapBacklogQuota(t *testing.T) {
 func TestTrapSubscriptionDeleted(t *testing.T) {
 	for _, policy := range []string{"continue", "stop"} {
 		t.Run(policy, func(t *testing.T) {
-			s := newScene(t, 5*time.Minute)
+			s := newScene(t, 10*time.Minute)
 			n := s.create(s.east, "orders", 1, 1)
 			s.create(s.west, "orders", 1, 1)
 			reader := s.consume(s.west, n, 1)
@@ -129,7 +130,7 @@ func TestTrapSubscriptionDeleted(t *testing.T) {
 
 // One of the service hosts is dead, another never answers: the live one serves.
 func TestTrapDeadHosts(t *testing.T) {
-	s := newScene(t, 4*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	n := s.create(s.east, "orders", 1, 1)
 	s.create(s.west, "orders", 1, 1)
 	reader := s.consume(s.west, n, 1)

@@ -146,7 +146,7 @@ func onlyActive(s *scene, at site, n restadmin.Name) restadmin.Segment {
 // Entries that lie about themselves: what can be read arrives, what can not is
 // parked, and nothing stops the lane.
 func TestTrapForgedEntries(t *testing.T) {
-	s := newScene(t, 5*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	n := s.create(s.east, "forged", 1, 1)
 	s.create(s.west, "forged", 2, 2)
 	reader := s.consume(s.west, n, 1)
@@ -241,7 +241,7 @@ func (s *scene) healthy(d *daemon.Daemon) {
 // What is not supported yet stops its own lane with the reason; the other goes
 // on, and SIGTERM still drains. on_unroutable: stop does the same for poison.
 func TestTrapHeldLanes(t *testing.T) {
-	s := newScene(t, 5*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	change := map[string]func(*pulsarpb.MessageMetadata){
 		"schema": func(md *pulsarpb.MessageMetadata) { md.SchemaVersion = []byte{0, 0, 0, 0, 0, 0, 0, 1} },
 		"chunk": func(md *pulsarpb.MessageMetadata) {

@@ -38,7 +38,7 @@ func (s *scene) counts(d *daemon.Daemon, name string, want float64, labels ...st
 func TestTrapSourceMoved(t *testing.T) {
 	for _, policy := range []string{"continue", "stop"} {
 		t.Run(policy, func(t *testing.T) {
-			s := newScene(t, 5*time.Minute)
+			s := newScene(t, 10*time.Minute)
 			n := s.create(s.east, "orders", 1, 2)
 			s.create(s.west, "orders", 1, 2)
 			reader := s.consume(s.west, n, 1)
@@ -65,7 +65,7 @@ func TestTrapSourceMoved(t *testing.T) {
 // A reload of both clusters while geobridge is away and all is copied: no gap, and
 // no evidence lost. The guard keeps the entry of the floor.
 func TestTrapReloadedWhileAway(t *testing.T) {
-	s := newScene(t, 3*time.Minute)
+	s := newScene(t, 10*time.Minute)
 	n := s.create(s.east, "orders", 1, 2)
 	s.create(s.west, "orders", 1, 2)
 	reader := s.consume(s.west, n, 1)

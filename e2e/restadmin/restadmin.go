@@ -258,6 +258,9 @@ func (c *Client) Backlog(ctx context.Context, n Name, subscription string) (int6
 	return s.Backlog, nil
 }
 
+// ErrNoSubscription says that a segment has no cursor of a subscription.
+var ErrNoSubscription = errors.New("no such subscription")
+
 // SegmentBacklog is the backlog of a subscription on one segment.
 func (c *Client) SegmentBacklog(ctx context.Context, n Name, segment int64, subscription string) (int64, error) {
 	var stats struct {
@@ -268,7 +271,7 @@ func (c *Client) SegmentBacklog(ctx context.Context, n Name, segment int64, subs
 	}
 	s, known := stats.Subscriptions[subscription]
 	if !known {
-		return 0, fmt.Errorf("no subscription %s on segment %d of %s", subscription, segment, n)
+		return 0, fmt.Errorf("%w: %s on segment %d of %s", ErrNoSubscription, subscription, segment, n)
 	}
 	return s.Backlog, nil
 }

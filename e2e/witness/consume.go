@@ -23,6 +23,8 @@ type Consumption struct {
 	w       *Witness
 	spec    Consume
 	id      int64 // of the command
+	opened  int   // how often
+	broken  bool  // err is about what came, and stays
 	checker *order.Checker
 	froms   map[string]int // replicated_from → messages
 	shares  map[string]int // consumer → messages
@@ -34,13 +36,31 @@ func (w *Witness) Consume(ctx context.Context, spec Consume) (*Consumption, erro
 	return c, c.open(ctx)
 }
 
+// open begins to read. What earlier consumers still tell of their end is not of these.
 func (c *Consumption) open(ctx context.Context) (err error) {
-	c.update(func() { c.ready, c.err = false, nil })
-	if c.id, err = c.w.send("consume", c.spec, c.handle); err != nil {
+	var turn int
+	c.update(func() {
+		c.opened++
+		c.ready, turn = false, c.opened
+		if !c.broken {
+			c.err = nil
+		}
+	})
+	handle := func(e event) {
+		c.update(func() {
+			if turn == c.opened || e.Kind == "got" || e.Kind == "trouble" {
+				c.handle(e)
+			}
+		})
+	}
+	if c.id, err = c.w.send("consume", c.spec, handle); err != nil {
 		return err
 	}
 	return c.waitReady(ctx)
 }
+
+// Name says which consumers these are.
+func (c *Consumption) Name() string { return c.spec.Subscription + " on " + c.spec.Topic }
 
 // Reopen closes the consumers and opens others in their place. Neither it nor Stop may be
 // called side by side.
@@ -51,27 +71,26 @@ func (c *Consumption) Reopen(ctx context.Context) error {
 	return c.open(ctx)
 }
 
+// handle takes an event; the caller holds the lock.
 func (c *Consumption) handle(e event) {
-	c.update(func() {
-		if c.common(e) {
+	if c.common(e) {
+		return
+	}
+	for _, item := range e.Items { // consumer position replicatedFrom id key seq
+		fields := strings.Fields(item)
+		if len(fields) != 6 {
+			c.err, c.broken = fmt.Errorf("an arrival in %q", item), true
 			return
 		}
-		for _, item := range e.Items { // consumer position replicatedFrom id key seq
-			fields := strings.Fields(item)
-			if len(fields) != 6 {
-				c.err = fmt.Errorf("an arrival in %q", item)
-				return
-			}
-			m, err := parseMessage(fields[3:])
-			if err != nil {
-				c.err = err
-				return
-			}
-			c.checker.Arrived(m, fields[1])
-			c.froms[fields[2]]++
-			c.shares[fields[0]]++
+		m, err := parseMessage(fields[3:])
+		if err != nil {
+			c.err, c.broken = err, true
+			return
 		}
-	})
+		c.checker.Arrived(m, fields[1])
+		c.froms[fields[2]]++
+		c.shares[fields[0]]++
+	}
 }
 
 // Expect is a sink for Produce: what it is told has to arrive here.

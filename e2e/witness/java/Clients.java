@@ -17,6 +17,14 @@ final class Clients {
         return v5.computeIfAbsent(url + " " + use, key -> open(url));
     }
 
+    /** Closes the V5 client of a use that has ended. */
+    void leave(String url, String use) throws Exception {
+        PulsarClient client = v5.remove(url + " " + use);
+        if (client != null) {
+            client.close();
+        }
+    }
+
     private static PulsarClient open(String url) {
         try {
             ConnectionPolicy policy = ConnectionPolicy.builder()
