@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +28,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "freeport": freePort, "get": get, "put": put, "equal": equal},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "freeport": newPorts().free, "get": get, "put": put, "equal": equal},
 	})
 }
 
@@ -45,12 +47,29 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// freeport NAME sets the variable NAME to a port that was free a moment ago.
-func freePort(ts *testscript.TestScript, _ bool, args []string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	defer ln.Close()
-	ts.Setenv(args[0], fmt.Sprint(ln.Addr().(*net.TCPAddr).Port))
+// ports gives each script others: a system gives one that was closed a moment ago again. They
+// lie below those that it gives to whoever asks for any.
+type ports struct{ last atomic.Int32 }
+
+func newPorts() *ports {
+	p := &ports{}
+	p.last.Store(20_000 + rand.Int32N(10_000))
+	return p
+}
+
+// free NAME sets the variable NAME to a port that was free a moment ago.
+func (p *ports) free(ts *testscript.TestScript, _ bool, args []string) {
+	for range 100 {
+		port := fmt.Sprint(p.last.Add(1))
+		ln, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			continue
+		}
+		ts.Check(ln.Close())
+		ts.Setenv(args[0], port)
+		return
+	}
+	ts.Fatalf("no free port up to %d", p.last.Load())
 }
 
 // get URL CODE PATTERN polls until the answer has that status code and matches the pattern.
