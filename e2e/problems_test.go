@@ -32,8 +32,7 @@ func (p *problems) String() string {
 
 func (s *scene) Error(args ...any) {
 	s.Helper()
-	s.problems.add(strings.TrimSuffix(fmt.Sprintln(args...), "\n"))
-	s.T.Error(args...)
+	s.Errorf("%s", line(args))
 }
 
 func (s *scene) Errorf(format string, args ...any) {
@@ -44,8 +43,7 @@ func (s *scene) Errorf(format string, args ...any) {
 
 func (s *scene) Fatal(args ...any) {
 	s.Helper()
-	s.problems.add(strings.TrimSuffix(fmt.Sprintln(args...), "\n"))
-	s.T.Fatal(args...)
+	s.Fatalf("%s", line(args))
 }
 
 func (s *scene) Fatalf(format string, args ...any) {
@@ -53,6 +51,8 @@ func (s *scene) Fatalf(format string, args ...any) {
 	s.problems.add(fmt.Sprintf(format, args...))
 	s.T.Fatalf(format, args...)
 }
+
+func line(args []any) string { return strings.TrimSuffix(fmt.Sprintln(args...), "\n") }
 
 func (s *scene) showLogs() {
 	if s.Failed() {

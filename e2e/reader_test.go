@@ -60,7 +60,7 @@ func (s *scene) rebucketFirst(e end) error {
 		return err
 	}
 	first := byRange(layout)[0]
-	return e.at.admin.Rebucket(s.ctx, e.name, first.ID, len(first.Splits)%4+2)
+	return e.at.admin.Rebucket(s.ctx, e.name, first.ID, otherBuckets(first))
 }
 
 // follow waits for a reader for as long as something comes to it: behind hundreds of layout

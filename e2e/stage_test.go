@@ -80,7 +80,7 @@ func (g *stage) change(at site, random *rand.Rand, ranges bool) error {
 	i, kind := random.IntN(len(active)), "rebucket"
 	switch {
 	case !ranges || random.IntN(3) == 0:
-		err = at.admin.Rebucket(g.ctx, g.n, active[i].ID, len(active[i].Splits)%4+2)
+		err = at.admin.Rebucket(g.ctx, g.n, active[i].ID, otherBuckets(active[i]))
 	case len(active) >= 4 || len(active) > 2 && random.IntN(2) == 0:
 		i = min(i, len(active)-2)
 		kind, err = "merge", at.admin.Merge(g.ctx, g.n, active[i].ID, active[i+1].ID)
@@ -97,6 +97,9 @@ func (g *stage) change(at site, random *rand.Rand, ranges bool) error {
 	}
 	return err
 }
+
+// otherBuckets is another number of buckets than a segment has, from 2 to 5.
+func otherBuckets(s restadmin.Segment) int { return len(s.Splits)%4 + 2 }
 
 // width is how many hashes a segment takes.
 func width(s restadmin.Segment) int { return s.Range.End - s.Range.Start + 1 }

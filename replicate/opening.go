@@ -1,8 +1,6 @@
 package replicate
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // onSubscribed: the broker's word on who is active may have come before.
 func (m *Machine) onSubscribed(Event) {

@@ -1,8 +1,6 @@
 package replicate
 
-import (
-	"slices"
-)
+import "slices"
 
 // landing is a stored part: its source entry, and where it is.
 type landing struct{ source, pos Position }

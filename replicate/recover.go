@@ -1,8 +1,6 @@
 package replicate
 
-import (
-	"slices"
-)
+import "slices"
 
 // recover claims every target that the record lists and the layout still has,
 // sealed ones too where parts may be stored there that nobody knows of. What seems

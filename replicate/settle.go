@@ -1,8 +1,6 @@
 package replicate
 
-import (
-	"slices"
-)
+import "slices"
 
 // settled: each part sent here has its receipt, or is known to be stored or not.
 func (t *target) settled() bool { return t.sent == 0 && !t.unsettled }

@@ -129,10 +129,7 @@ final class Consuming implements AutoCloseable, Witness.Task {
                     got.flush();
                     continue;
                 }
-                for (Message<byte[]> message : messages) {
-                    got.add(record(name, message));
-                }
-                got.flush();
+                report(name, messages);
                 consumer.acknowledgeCumulative(messages.lastId());
             } catch (Exception e) {
                 out.event(id, "trouble", Map.of("error", name + ": " + e));
@@ -150,14 +147,19 @@ final class Consuming implements AutoCloseable, Witness.Task {
         try {
             Messages<byte[]> rest = consumer.receiveMulti(500, Duration.ofMillis(100));
             if (rest != null) {
-                for (Message<byte[]> message : rest) {
-                    got.add(record(name, message));
-                }
+                report(name, rest);
             }
             got.flush();
         } catch (Exception e) {
             out.event(id, "trouble", Map.of("error", name + " at the end: " + e));
         }
+    }
+
+    private void report(String name, Messages<byte[]> messages) {
+        for (Message<byte[]> message : messages) {
+            got.add(record(name, message));
+        }
+        got.flush();
     }
 
     private String record(String name, Message<byte[]> message) {
